@@ -144,9 +144,14 @@ impl Claims {
     }
 
     /// Records another copy of the call that made a claim, or of the change of one that waits. Returns false if the
-    /// attempt has neither.
-    pub(crate) fn repeat(&mut self, attempt: Attempt, call: ClaimCall) -> bool {
-        for claim in &mut self.0 {
+    /// attempt has neither. A change names its claim `of`, because unnamed changes have the same number.
+    pub(crate) fn repeat(
+        &mut self,
+        attempt: Attempt,
+        of: Option<Attempt>,
+        call: ClaimCall,
+    ) -> bool {
+        for claim in self.0.iter_mut().filter(|claim| of.is_none_or(|of| claim.attempt == of)) {
             match &mut claim.before {
                 Some(_) if claim.changed_by == Some(attempt) => claim.call = call,
                 Some(before) if claim.attempt == attempt => before.call = call,

@@ -86,6 +86,24 @@ fn the_locks_of_an_ended_session_are_granted_in_the_order_of_their_names() {
     assert!(token("a/c") < token("s"));
 }
 
+/// The claim without a number has the same number as a change without one.
+#[test]
+fn an_unnamed_change_belongs_to_the_claim_that_it_names() {
+    let mut trial = Trial::new();
+    for line in [
+        "acquire a s1 mode=shared",
+        "acquire a s2 mode=upgradable",
+        "acquire a s2 attempt=1 mode=shared",
+        "acquire a s2 change=1 mode=exclusive",
+        "cancel a s2 ticket=2 asked=4",
+    ] {
+        let command = script_commands::Words::of(line).command(&trial.machine);
+        trial.step(&Move::Command(command)).unwrap();
+    }
+    let view = trial.machine.lock(&script_commands::lock_name("a"), 9);
+    assert!(view.holders.iter().all(|holder| !holder.upgrading));
+}
+
 /// A machine with an open session.
 fn opened() -> Machine {
     let mut machine = Machine::new();

@@ -237,7 +237,8 @@ impl Machine {
         let current = self.update_entry(lock, entry, |entry| {
             if waits {
                 let call = claim_call(acquire, lock, ctx.revision);
-                if claims.repeat(acquire.attempt.unwrap_or(Attempt::UNNAMED), call) {
+                if claims.repeat(acquire.attempt.unwrap_or(Attempt::UNNAMED), acquire.change, call)
+                {
                     (entry.requested_in, entry.wait_ms) = (call.requested_in, call.wait_ms);
                 }
             }

@@ -273,7 +273,7 @@ impl Model {
         lock: &LockName,
         path: &str,
         again: Again,
-        (number, wait_ms): (Attempt, Option<u64>),
+        (number, of, wait_ms): (Attempt, Option<Attempt>, Option<u64>),
     ) {
         let (revision, before) = (self.revision, entry(self.find(path).unwrap()).clone());
         let Again { mut after, waits, upgrades } = again;
@@ -282,7 +282,8 @@ impl Model {
             claim.asked.0 = if claim.asked.0 == 0 { revision } else { claim.asked.0 };
         }
         let asked = (revision, wait_ms);
-        if waits && after.claims.iter_mut().any(|claim| claim.repeat(number, asked)) {
+        let mut meant = after.claims.iter_mut().filter(|one| of.is_none_or(|of| one.attempt == of));
+        if waits && meant.any(|claim| claim.repeat(number, asked)) {
             (after.requested_in, after.wait_ms) = asked;
         }
         let mode = after.mode;

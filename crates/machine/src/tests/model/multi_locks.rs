@@ -64,7 +64,7 @@ impl Model {
         for (at, (node, (lock, again))) in entries.iter().zip(plans).enumerate() {
             let number = all.attempt.unwrap_or(Attempt::UNNAMED);
             let wait_ms = all.wait_ms.filter(|_| at == 0);
-            self.apply_again(&lock, &node.path, again, (number, wait_ms));
+            self.apply_again(&lock, &node.path, again, (number, None, wait_ms));
         }
         Ok(self.asked_now(self.multi_lock_reply(entries, true)))
     }

@@ -62,7 +62,7 @@ impl Model {
         self.renew_lease_by_name(&acquire.open.session, acquire.open.ttl, acquire.attempt);
         let (waits, upgrades) = (again.waits, again.upgrades);
         let number = acquire.attempt.unwrap_or(Attempt::UNNAMED);
-        self.apply_again(&lock, &node.path, again, (number, acquire.wait_ms));
+        self.apply_again(&lock, &node.path, again, (number, acquire.change, acquire.wait_ms));
         let path = self.own_path(&lock, node);
         Ok(self.asked_now(self.acquire_reply(&lock, &path, waits, !upgrades)))
     }
