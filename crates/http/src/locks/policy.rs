@@ -31,7 +31,12 @@ pub(crate) static SET: Operation = Operation {
     params: PolicyParams::LIST,
     example: Example { query: "order=writer-first", body: "" },
     answers: || ResponseSpec::ok("The policy", Schemas::of::<PolicyBody>),
-    errors: &[ErrorCode::InUse, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
+    errors: &[
+        ErrorCode::InUse,
+        ErrorCode::ShardsMismatch,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::EphemeralParent,
+    ],
     ..Operation::change(
         "setPolicy",
         Method::Patch,

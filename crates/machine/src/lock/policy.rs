@@ -33,6 +33,11 @@ impl Machine {
         if !policy.is_within_bounds() {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Policy });
         }
+        // Each shard has its own policy, and the name is no lock.
+        let of_lock = PolicyChange { shards: None, ..change };
+        if policy.shards.is_some() && of_lock != PolicyChange::default() {
+            return Err(LockRejection::ShardsMismatch { shards: policy.shards }.into());
+        }
         let entries = indexed.map_or(0, Lock::entries);
         if entries > 0 && policy.limit.is_some() != before.limit.is_some() {
             return Err(LockRejection::InUse { entries }.into());

@@ -232,6 +232,12 @@ impl Model {
         if !policy.is_within_bounds() {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Policy });
         }
+        let shards = policy.shards;
+        if shards.is_some()
+            && change != (PolicyChange { shards: change.shards, ..PolicyChange::default() })
+        {
+            return Err(LockRejection::ShardsMismatch { shards }.into());
+        }
         let entries = self.queue(lock).len() as u32;
         if entries > 0 && policy.limit.is_some() != before.limit.is_some() {
             return Err(LockRejection::InUse { entries }.into());
