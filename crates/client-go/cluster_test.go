@@ -10,6 +10,7 @@ import (
 	"time"
 
 	holdfast "github.com/holdfast/holdfast/crates/client-go"
+	"github.com/holdfast/holdfast/crates/client-go/fencesql"
 	"github.com/holdfast/holdfast/crates/client-go/internal/testcluster"
 )
 
@@ -312,6 +313,16 @@ func TestSemaphoreAndOwners(t *testing.T) {
 	_, other, err := b.Semaphore("pool", 3).Acquire(background(t), 2, holdfast.Wait(0))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if of := fencesql.Of(other); of.Resource != "pool" || of.Floor != two.Token() {
+		t.Error("the floor is the token of the other permit", of)
+	}
+	slot := other.Slots()[1]
+	if of, err := fencesql.OfSlot(other, slot); err != nil || of.Resource != fmt.Sprintf("pool#%d", slot) || of.Floor != 0 || of.Token != other.Token() {
+		t.Error("a slot has one holder", of, err)
+	}
+	if _, err := fencesql.OfSlot(other, two.Slots()[0]); err == nil {
+		t.Error("the fence of another holder's slot")
 	}
 	if err := errors.Join(two.Release(), other.Release()); err != nil {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	holdfast "github.com/holdfast/holdfast/crates/client-go"
@@ -27,19 +28,28 @@ const (
 type Fence struct {
 	Resource string
 	Token    int64
-	// Floor is the smallest valid token at the grant of a shared lock or a permit; 0 for an exclusive lock.
+	// Floor is the smallest valid token at the grant of a shared lock or a permit; 0 for an exclusive lock or one slot.
 	Floor int64
 	// Holder is shown to rejected callers.
 	Holder string
 }
 
-// Of returns the fence of a guard. The resource is the lock.
+// Of returns the fence of a guard. The resource is the lock. For another resource of the same holders, change the field.
 func Of(guard *holdfast.Guard) Fence {
 	f := Fence{Resource: guard.Name(), Token: guard.Token(), Holder: guard.Session()}
 	if guard.Mode() != holdfast.Exclusive || len(guard.Slots()) > 0 {
 		f.Floor = guard.MinValidToken()
 	}
 	return f
+}
+
+// OfSlot returns the fence of one slot of a guard: pool#3. A slot has one holder at a time, so its mark rises to the whole token.
+// It fails if the guard does not have the slot.
+func OfSlot(guard *holdfast.Guard, slot int) (Fence, error) {
+	if !slices.Contains(guard.Slots(), slot) {
+		return Fence{}, fmt.Errorf("holdfast: the guard of %q has the slots %v, not %d", guard.Name(), guard.Slots(), slot)
+	}
+	return Fence{Resource: fmt.Sprintf("%s#%d", guard.Name(), slot), Token: guard.Token(), Holder: guard.Session()}, nil
 }
 
 // A StaleError: another holder has shown a larger token. Stop, discard what was read, and acquire the lock again.
@@ -107,28 +117,29 @@ const raiseInSQLite = `INSERT INTO fence (resource, token, holder) SELECT ?1, ?3
  WHERE token <= ?2
 RETURNING token`
 
+// raiseInPostgreSQL also sets what the trigger of a guarded table reads. The settings end with the transaction.
+const raiseInPostgreSQL = `SELECT fence_check_shared($1::text, $2::bigint, $3::bigint, $4::text),
+       set_config('fence.resource', $1::text, true), set_config('fence.token', $2::bigint::text, true),
+       set_config('fence.floor', $3::bigint::text, true), set_config('fence.holder', $4::text, true)`
+
 // Raise raises the mark in a transaction. Call it before the transaction reads.
 func Raise(ctx context.Context, q Querier, dialect Dialect, f Fence) error {
+	floor := f.Floor
+	if floor == 0 {
+		floor = f.Token
+	}
 	var err error
-	switch {
-	case dialect == SQLite:
-		floor := f.Floor
-		if floor == 0 {
-			floor = f.Token
-		}
+	switch dialect {
+	case SQLite:
 		var mark int64
 		err = q.QueryRowContext(ctx, raiseInSQLite, f.Resource, f.Token, floor, f.Holder).Scan(&mark)
 		if errors.Is(err, sql.ErrNoRows) {
 			return &StaleError{Fence: f}
 		}
-	case dialect == MySQL && f.Floor == 0:
-		_, err = q.ExecContext(ctx, "CALL fence_check(?, ?, ?)", f.Resource, f.Token, f.Holder)
-	case dialect == MySQL:
-		_, err = q.ExecContext(ctx, "CALL fence_check_shared(?, ?, ?, ?)", f.Resource, f.Token, f.Floor, f.Holder)
-	case f.Floor == 0:
-		_, err = q.ExecContext(ctx, "SELECT fence_check($1, $2, $3)", f.Resource, f.Token, f.Holder)
+	case MySQL:
+		_, err = q.ExecContext(ctx, "CALL fence_check_shared(?, ?, ?, ?)", f.Resource, f.Token, floor, f.Holder)
 	default:
-		_, err = q.ExecContext(ctx, "SELECT fence_check_shared($1, $2, $3, $4)", f.Resource, f.Token, f.Floor, f.Holder)
+		_, err = q.ExecContext(ctx, raiseInPostgreSQL, f.Resource, f.Token, floor, f.Holder)
 	}
 	if isStale(err) {
 		return &StaleError{Fence: f, Err: err}

@@ -7,7 +7,7 @@ statements that create it. A transaction that a former holder begins gets `Stale
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Protocol, Tuple, Union
 
 from ._guard import SingleGuardBase
@@ -40,6 +40,15 @@ INSERT INTO fence (resource, token, holder) SELECT ?1, ?3, ?4 WHERE ?3 <= ?2
  WHERE token <= ?2
 """
 
+
+# The trigger of a guarded table reads the settings, which end with the transaction.
+_POSTGRESQL_RAISE = """
+SELECT fence_check_shared(resource, token, floor, holder), set_config('fence.resource', resource, true),
+       set_config('fence.token', CAST(token AS text), true), set_config('fence.floor', CAST(floor AS text), true),
+       set_config('fence.holder', coalesce(holder, ''), true)
+  FROM (VALUES (CAST({0} AS text), CAST({1} AS bigint), CAST({2} AS bigint), CAST({3} AS text)))
+       AS claim (resource, token, floor, holder)
+"""
 
 _MYSQL_RAISE = "CALL fence_check_shared(%s, %s, %s, %s)"
 
@@ -77,13 +86,17 @@ Holder = Union["SingleGuardBase[Any, Any]", Claim]
 def claim(of: Holder, resource: Optional[str] = None) -> Claim:
     """The claim of a guard, after a check that the lock is held. The resource is the lock unless another one is named.
 
+    A slot of the guard, such as `pool#3`, has one holder at a time, so its mark rises to the whole token.
     Raises `holdfast.Lost` if the guard is lost.
     """
     if isinstance(of, Claim):
-        return of
+        return replace(of, resource=resource) if resource else of
     of.ensure()
-    is_shared = of.mode != "exclusive" or bool(of.slots)
-    return Claim(resource or of.lock, of.token, of.min_valid_token if is_shared else of.token, of.session)
+    resource = resource or of.lock
+    has_others = of.mode != "exclusive" or bool(of.slots)
+    is_own_slot = resource in [f"{of.lock}#{slot}" for slot in of.slots]
+    floor = of.min_valid_token if has_others and not is_own_slot else of.token
+    return Claim(resource, of.token, floor, of.session)
 
 
 class Cursor(Protocol):
@@ -109,8 +122,11 @@ def postgresql(cursor: Cursor, of: Holder, resource: Optional[str] = None) -> Cl
 
 def postgresql_statement(claimed: Claim) -> Tuple[str, Tuple[Any, ...]]:
     """The statement that raises the mark, and its parameters, for a driver with another way to run it."""
-    parameters = (claimed.resource, claimed.token, claimed.floor, claimed.holder)
-    return "SELECT fence_check_shared(%s::text, %s::bigint, %s::bigint, %s::text)", parameters
+    return _POSTGRESQL_RAISE.format("%s", "%s", "%s", "%s"), _in_order(claimed)
+
+
+def _in_order(claimed: Claim) -> Tuple[Any, ...]:
+    return (claimed.resource, claimed.token, claimed.floor, claimed.holder)
 
 
 def sqlalchemy(connection: Any, of: Holder, resource: Optional[str] = None) -> Claim:
@@ -127,8 +143,8 @@ def sqlalchemy(connection: Any, of: Holder, resource: Optional[str] = None) -> C
     if dialect == "sqlite":
         raise_mark_sqlite(connection.connection.dbapi_connection, claimed)
     elif dialect == "postgresql":
-        statement = text("SELECT fence_check_shared(:resource, CAST(:token AS bigint), CAST(:floor AS bigint), :holder)")
-        _execute(connection, statement, claimed)
+        names = (":resource", ":token", ":floor", ":holder")
+        _execute(connection, text(_POSTGRESQL_RAISE.format(*names)), claimed)
     elif dialect in ("mysql", "mariadb"):
         _execute(connection, text("CALL fence_check_shared(:resource, :token, :floor, :holder)"), claimed)
     else:
@@ -152,7 +168,7 @@ def mysql(cursor: Cursor, of: Holder, resource: Optional[str] = None) -> Claim:
     """
     claimed = claim(of, resource)
     try:
-        cursor.execute(_MYSQL_RAISE, (claimed.resource, claimed.token, claimed.floor, claimed.holder))
+        cursor.execute(_MYSQL_RAISE, _in_order(claimed))
     except Exception as error:
         if _is_stale(error):
             raise Stale(claimed.resource, claimed.token) from error
@@ -183,8 +199,7 @@ def sqlite(
 
 def raise_mark_sqlite(connection: Any, claimed: Claim) -> None:
     """Raises the mark in an open transaction of SQLite, before its first read."""
-    parameters = (claimed.resource, claimed.token, claimed.floor, claimed.holder)
-    raised = connection.execute(_SQLITE_RAISE, parameters)
+    raised = connection.execute(_SQLITE_RAISE, _in_order(claimed))
     if raised.rowcount == 0:
         row = connection.execute("SELECT token FROM fence WHERE resource = ?", (claimed.resource,)).fetchone()
         raise Stale(claimed.resource, claimed.token, row[0] if row else None)

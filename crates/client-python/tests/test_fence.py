@@ -91,6 +91,35 @@ class TestSqlite:
                     connection.execute("UPDATE orders SET pieces = 0")
         assert connection.execute("SELECT pieces FROM orders").fetchone() == (99,)
 
+    def test_a_lost_permit_is_rejected_in_its_slot(self, path: Path, cluster: Cluster) -> None:
+        name = f"fence/{uuid.uuid4()}"
+        connection = sqlite3.connect(path)
+        with holdfast.Client(cluster.addresses, ttl=15) as hf, holdfast.Client(cluster.addresses, ttl=15) as other:
+            # Its token is the floor of all later permits.
+            neighbour = hf.semaphore(name, 2).acquire()
+            lost = other.semaphore(name, 2).acquire()
+            (slot,) = lost.slots
+            read_before_the_pause = fence.claim(lost, f"{name}#{slot}")
+            lost.release()
+            successor = other.semaphore(name, 2).acquire()
+            assert successor.slots == (slot,) and successor.min_valid_token == neighbour.token
+            with fence.sqlite(connection, successor, f"{name}#{slot}"):
+                pass
+            with pytest.raises(Stale):
+                with fence.sqlite(connection, read_before_the_pause):
+                    pass
+            # The floor counts for a resource of all permits, and for the slot of another holder.
+            assert fence.claim(successor).floor == neighbour.token
+            assert fence.claim(successor, f"{name}#{neighbour.slots[0]}").floor == neighbour.token
+
+    def test_a_claim_can_name_another_resource(self, path: Path) -> None:
+        connection = sqlite3.connect(path)
+        with fence.sqlite(connection, exclusive(41), "invoices"):
+            pass
+        with pytest.raises(Stale):
+            with fence.sqlite(connection, exclusive(40, "invoices")):
+                pass
+
 
 @pytest.fixture(scope="module")
 def dsn() -> Iterator[str]:
@@ -109,6 +138,10 @@ def dsn() -> Iterator[str]:
     with connection:
         connection.execute(schema.stdout)
         connection.execute("CREATE TABLE orders AS SELECT 7 AS id, 100 AS pieces")
+        connection.execute("CREATE TABLE stock AS SELECT 100 AS pieces")
+    guard = [PROGRAM, "fence", "init", "--postgres", "--table", "stock", "--lock", "stock"]
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute(subprocess.run(guard, check=True, capture_output=True, text=True).stdout)
     yield server.dsn
     server.stop()
 
@@ -146,6 +179,24 @@ class TestPostgres:
             assert not seen
         thread.join()
         assert seen == [50]
+
+    def test_a_guarded_table_accepts_the_transaction(self, dsn: str) -> None:
+        import psycopg
+        import sqlalchemy
+
+        # The holder of the token 8 shares the lock with that of 9, so the trigger raises the mark only to their floor.
+        for token in (9, 8):
+            with psycopg.connect(dsn) as connection, connection.cursor() as cursor:
+                fence.postgresql(cursor, Claim("stock", token, 7))
+                cursor.execute("UPDATE stock SET pieces = pieces - 1")
+        engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn))
+        with engine.begin() as transaction:
+            fence.sqlalchemy(transaction, Claim("stock", 8, 7))
+            transaction.execute(sqlalchemy.text("UPDATE stock SET pieces = pieces - 1"))
+        engine.dispose()
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute("SELECT pieces FROM stock").fetchone() == (97,)
+            assert connection.execute("SELECT token FROM fence WHERE resource = 'stock'").fetchone() == (7,)
 
     def test_sqlalchemy(self, dsn: str) -> None:
         sqlalchemy = pytest.importorskip("sqlalchemy")

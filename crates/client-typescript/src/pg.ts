@@ -23,6 +23,7 @@ export interface PgConnection {
 
 /** The part of a guard that fences a write. A `Guard` has it. */
 export interface FencedHold {
+  readonly lock: string;
   readonly token: number;
   readonly session: string;
   readonly mode: string;
@@ -71,10 +72,14 @@ export async function fenced<C extends PgConnection, T>(connection: C, resource:
   }
 }
 
-/** Raises the mark inside a transaction of the caller. It must be the first statement: earlier reads are not protected. */
+/**
+ * Raises the mark inside a transaction of the caller. It must be the first statement: earlier reads are not protected.
+ * A slot of the guard, such as `pool#3`, has one holder at a time, so its mark rises to the whole token.
+ */
 export async function raiseMark(connection: PgConnection, resource: string, hold: FencedHold): Promise<void> {
   // Other holders may be present, so their older tokens stay valid down to the floor.
-  const isAlone = hold.mode === "exclusive" && hold.slots.length === 0;
+  const isOwnSlot = hold.slots.some((slot) => resource === `${hold.lock}#${slot}`);
+  const isAlone = isOwnSlot || (hold.mode === "exclusive" && hold.slots.length === 0);
   const floor = isAlone ? hold.token : hold.minValidToken;
   try {
     await connection.query(RAISE, [resource, hold.token, floor, hold.session]);

@@ -163,9 +163,12 @@ test("withLock reports a rejected release, but not in place of the error of the 
 test("only a holder that is alone raises the mark of a store to its token", async () => {
   const floors: unknown[] = [];
   const connection = { query: async (_: string, values: unknown[] = []) => void floors.push(values[2]) };
-  const hold = { token: 9, minValidToken: 3, session: "s", slots: [], lost: undefined };
+  const hold = { lock: "orders", token: 9, minValidToken: 3, session: "s", slots: [], lost: undefined };
   for (const other of [{ mode: "exclusive" }, { mode: "shared" }, { mode: "upgradable" }, { mode: "exclusive", slots: [0] }]) {
     await raiseMark(connection, "orders", { ...hold, ...other });
   }
   assert.deepEqual(floors, [9, 3, 3, 3]);
+  // A slot has one holder at a time.
+  for (const resource of ["orders#0", "orders#1"]) await raiseMark(connection, resource, { ...hold, mode: "exclusive", slots: [1] });
+  assert.deepEqual(floors.slice(4), [3, 9]);
 });

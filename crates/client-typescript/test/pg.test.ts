@@ -19,7 +19,7 @@ const skip = version === undefined ? "this machine has no PostgreSQL" : binary =
 
 /** The part of a guard that the helper reads. */
 function hold(token: number, rest: Partial<FencedHold> = {}): FencedHold {
-  return { token, session: `s${token}`, mode: "exclusive", slots: [], minValidToken: token, lost: undefined, ...rest };
+  return { lock: "orders", token, session: `s${token}`, mode: "exclusive", slots: [], minValidToken: token, lost: undefined, ...rest };
 }
 
 describe("fenced transactions", { skip }, () => {

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use tower::Service as _;
 
 pub(crate) static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+static SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// The result of a call: every failure is a problem with its code, its hint and whether a retry helps.
 pub(crate) type ApiResult<T> = Result<T, Box<Problem>>;
@@ -29,6 +30,10 @@ pub(crate) type ApiResult<T> = Result<T, Box<Problem>>;
 pub(crate) struct ApiCalls {
     api: Router,
     headers: HeaderMap,
+    /// What names the site that sent the request, for calls that need the site of the console.
+    site: HeaderMap,
+    /// Whether a link opened the page.
+    is_link: bool,
     extensions: Extensions,
     latest: Mutex<ClusterPlace>,
 }
@@ -86,22 +91,20 @@ pub(crate) struct ApiAnswer {
 impl ApiCalls {
     /// `credential` is the access token of the login; without one, the header `Authorization` counts, which a proxy can add.
     pub(crate) fn new(api: Router, parts: &Parts, credential: Option<&str>) -> Self {
-        let mut headers = HeaderMap::new();
-        // A link on another site may open a page. A change needs the site of the console, and names it.
-        let checked = [HOST, ORIGIN, SEC_FETCH_SITE.clone()];
-        let checked = &checked[..if parts.method.is_safe() { 1 } else { 3 }];
-        for name in checked {
-            for value in parts.headers.get_all(name) {
-                headers.append(name, value.clone());
-            }
-        }
+        let copied = |names: &[HeaderName]| -> HeaderMap {
+            let values = |name| parts.headers.get_all(name).into_iter().cloned();
+            names.iter().flat_map(|name| values(name).map(|value| (name.clone(), value))).collect()
+        };
+        let (mut headers, site) = (copied(&[HOST]), copied(&[ORIGIN, SEC_FETCH_SITE.clone()]));
+        let is_link = parts.method.is_safe()
+            && parts.headers.get(&SEC_FETCH_MODE).is_none_or(|mode| mode == "navigate");
         let bearer = credential.and_then(|token| format!("Bearer {token}").try_into().ok());
         if let Some(value) = bearer.or_else(|| parts.headers.get(AUTHORIZATION).cloned()) {
             headers.insert(AUTHORIZATION, value);
         }
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let (extensions, latest) = (parts.extensions.clone(), Mutex::default());
-        Self { api, headers, extensions, latest }
+        Self { api, headers, site, is_link, extensions, latest }
     }
 
     /// Whether the calls have a credential.
@@ -139,6 +142,10 @@ impl ApiCalls {
         *request.method_mut() = method.clone();
         *request.uri_mut() = target.parse().map_err(|error| unreadable(target, &error))?;
         *request.headers_mut() = self.headers.clone();
+        // A link on another site may open a page, and do nothing else.
+        if !(self.is_link && method.is_safe()) {
+            request.headers_mut().extend(self.site.clone());
+        }
         *request.extensions_mut() = self.extensions.clone();
         let Ok(response) = self.api.clone().call(request).await;
         let (parts, body) = response.into_parts();
@@ -184,6 +191,25 @@ pub(crate) fn problem(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether the API sees the site, for each inner call of a page that a browser requests on behalf of another site.
+    async fn names_site(mode: &str, method: Method) -> bool {
+        let api = Router::new().fallback(async |request: Request<Body>| {
+            request.headers().contains_key(&SEC_FETCH_SITE).to_string()
+        });
+        let request = Request::get("/ui/").header(&SEC_FETCH_SITE, "cross-site");
+        let request = request.header(&SEC_FETCH_MODE, mode).body(()).unwrap();
+        let calls = ApiCalls::new(api, &request.into_parts().0, None);
+        let call = ApiCall { method, path: "/v1/members".to_owned(), query: Vec::new() };
+        calls.change(&call).await.unwrap().body == "true"
+    }
+
+    #[tokio::test]
+    async fn a_link_of_another_site_opens_a_page_and_does_nothing_else() {
+        assert!(!names_site("navigate", Method::GET).await);
+        assert!(names_site("navigate", Method::POST).await);
+        assert!(names_site("cors", Method::GET).await);
+    }
 
     #[test]
     fn a_curl_line_escapes_every_value() {

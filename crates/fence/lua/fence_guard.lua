@@ -6,20 +6,19 @@
 --   ARGV[2]   the floor of a shared grant, or '' for an exclusive holder
 --
 --   STALEFENCE <token> <newest>  the token is older than the mark
---   NOFENCE ...                  the token is missing or invalid, or the mark is not a number
+--   NOFENCE ...                  the token is missing or invalid, or the mark is no token
 --
--- Numbers are compared as text, by length and then by bytes, which is exact for any size. tonumber() treats adjacent
--- numbers from 2^53 on as equal.
+-- Tokens are from 1 to 2^53 - 1, which tonumber() represents exactly.
 local token, floor = ARGV[1] or '', ARGV[2] or ''
 if floor == '' then floor = token end
-local function is_number(text) return string.match(text, '^[1-9]%d*$') ~= nil end
-local function is_below(a, b) return #a < #b or (#a == #b and a < b) end
-if not is_number(token) or not is_number(floor) or is_below(token, floor) then
+local function is_token(text) return string.match(text, '^[1-9]%d*$') ~= nil and tonumber(text) < 9007199254740992 end
+local function is_below(a, b) return tonumber(a) < tonumber(b) end
+if not is_token(token) or not is_token(floor) or is_below(token, floor) then
   return redis.error_reply('NOFENCE write without a fencing token: pass the token of the grant')
 end
 local mark = redis.call('GET', KEYS[1])
-if mark and not is_number(mark) then
-  return redis.error_reply('NOFENCE the mark ' .. KEYS[1] .. ' is not a number: another program wrote it, restore the mark')
+if mark and not is_token(mark) then
+  return redis.error_reply('NOFENCE the mark ' .. KEYS[1] .. ' is no token: another program wrote it, restore the mark')
 end
 if mark and is_below(token, mark) then
   return redis.error_reply('STALEFENCE ' .. token .. ' ' .. mark)

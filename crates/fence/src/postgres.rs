@@ -92,7 +92,8 @@ pub async fn advance(
 /// [`FenceError::Store`], also without the right to read a table.
 pub async fn largest_mark(client: &Client) -> Result<Option<FencingToken>, FenceError> {
     const TABLES: &str = "SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-         WHERE c.relname = 'fence' AND c.relkind IN ('r', 'p') AND to_regproc(quote_ident(n.nspname) || '.fence_check') IS NOT NULL";
+         WHERE c.relname = 'fence' AND c.relkind IN ('r', 'p') \
+         AND to_regprocedure(quote_ident(n.nspname) || '.fence_check_shared(text,bigint,bigint,text)') IS NOT NULL";
     let mut largest = None;
     for row in client.query(TABLES, &[]).await? {
         let schema: String = row.get(0);

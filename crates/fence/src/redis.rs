@@ -106,12 +106,19 @@ impl<C: ConnectionLike> FencedResource<'_, C> {
 /// The largest mark of the database of the connection; `None` without a mark. Reads all keys `{…}:fence`, some at a time.
 ///
 /// # Errors
-/// [`FenceError::MissingToken`] for a mark that is not a number, [`FenceError::Store`].
+/// [`FenceError::MissingToken`] for a mark that is not a number, [`FenceError::Store`], also for a node of a Redis Cluster, which has
+/// only a part of the marks.
 pub async fn largest_mark<C: ConnectionLike>(
     connection: &mut C,
 ) -> Result<Option<FencingToken>, FenceError> {
     const KEYS: usize = 1_000;
     let store = |error: RedisError| FenceError::Store(Box::new(error));
+    let mut info = redis::cmd("INFO");
+    let info: String = info.arg("cluster").query_async(connection).await.map_err(store)?;
+    if info.contains("cluster_enabled:1") {
+        let reason = "a node of a Redis Cluster has only a part of the marks";
+        return Err(FenceError::Store(reason.into()));
+    }
     let (mut cursor, mut largest) = (0_u64, None);
     loop {
         let mut scan = redis::cmd("SCAN");
@@ -145,10 +152,10 @@ fn to_fence_error(resource: &str, error: RedisError) -> FenceError {
     }
 }
 
-/// The facts of a stale token: the token and the mark, which may be larger than any valid token.
+/// The facts of a stale token: the token and the mark.
 fn stale(resource: &str, detail: &str) -> Option<FenceError> {
     let mut numbers = detail.split_whitespace();
     let token = FencingToken(numbers.next()?.parse().ok()?);
-    let newest = FencingToken(numbers.next()?.parse().unwrap_or(u64::MAX));
+    let newest = FencingToken(numbers.next()?.parse().ok()?);
     Some(FenceError::Stale { resource: resource.to_owned(), token, newest, holder: None })
 }

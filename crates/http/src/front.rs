@@ -166,6 +166,7 @@ async fn handle(
         call.read_params(operation.all_params(), in_body)?;
     }
     if let Some(redirect) = call.redirect_to_leader() {
+        admit_caller(call, operation).await?;
         return Ok(redirect);
     }
     // A transaction has its parameters in the body.
@@ -222,14 +223,19 @@ async fn admit(
             call.state.config.failures.proved(NodePort::Http, *address);
         }
     }
-    if has_body && let Some(rights) = operation.access.rights() {
-        let admitted = call.service().admit_caller(rights).await;
-        admitted.map_err(|failure| call.error(failure))?;
+    if has_body {
+        admit_caller(call, operation).await?;
     }
     if operation.is_rate_limited {
         call.service().count_call_slowly().await.map_err(|failure| call.error(failure))?;
     }
     Ok(())
+}
+
+/// Refuses a caller without any right that the call may need, for what comes before the check of the handler.
+async fn admit_caller(call: &CallContext<'_>, operation: &Operation) -> Result<(), HttpError> {
+    let Some(rights) = operation.access.rights() else { return Ok(()) };
+    call.service().admit_caller(rights).await.map_err(|failure| call.error(failure))
 }
 
 /// The response, with the headers that every response has.

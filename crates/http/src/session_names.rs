@@ -16,6 +16,8 @@ pub(crate) struct SessionNames {
     prefixes: Vec<String>,
 }
 
+/// The field with an object whose names and texts are those of a client.
+const LABELS: &str = "\"labels\":";
 /// The fields with the name of one session. A quotation mark in a text of a client is escaped, so no such text has this form.
 const FIELDS: [&str; 3] = ["\"session\":", "\"held_by\":", "\"to\":"];
 /// The fields with the names of several sessions.
@@ -56,6 +58,12 @@ impl SessionNames {
             let (before, after) = rest.split_at(at + 2);
             text.push_str(before);
             rest = after;
+            if before.ends_with(LABELS) {
+                let (labels, after) = rest.split_at(len_of_object(rest));
+                text.push_str(labels);
+                rest = after;
+                continue;
+            }
             let ends_with = |fields: &[&str]| fields.iter().any(|field| before.ends_with(field));
             let is_list = ends_with(&LISTS);
             if !is_list && !ends_with(&FIELDS) {
@@ -86,6 +94,18 @@ impl SessionNames {
         text.push_str(found.next().unwrap_or(name));
         rest
     }
+}
+
+/// The length of a JSON object of texts; 0 for another value.
+fn len_of_object(text: &str) -> usize {
+    let Some(mut rest) = text.strip_prefix('{') else { return 0 };
+    while let Some(at) = rest.find(['"', '}']) {
+        let (_, found) = rest.split_at(at);
+        let Some(string) = found.strip_prefix('"') else { return text.len() - found.len() + 1 };
+        rest = string.split_at(len_of_name(string)).1;
+        rest = rest.strip_prefix('"').unwrap_or_default();
+    }
+    text.len()
 }
 
 /// The length of the content of a JSON string that has begun.
@@ -134,6 +154,10 @@ mod tests {
             (r#"{"arrived":[],"session":"@ci:@ci:a"}"#, r#"{"arrived":[],"session":"@ci:a"}"#),
             (r#"{"session":"durable!@ci:anna"}"#, r#"{"session":"durable!anna"}"#),
             (r#"{"session":"@ci:a\",\"b"}"#, r#"{"session":"a\",\"b"}"#),
+            (
+                r#"{"labels":{"session":"@ci:a","x}\"":"}","to":"@ci:b"},"to":"@ci:b","labels":{},"held_by":"@ci:c"}"#,
+                r#"{"labels":{"session":"@ci:a","x}\"":"}","to":"@ci:b"},"to":"b","labels":{},"held_by":"c"}"#,
+            ),
             ("data: {\"session\":\"@ci:a\"}\n\n", "data: {\"session\":\"a\"}\n\n"),
             (r#"{"session":"@ci~1x:a"}"#, r#"{"session":"@ci~1x:a"}"#),
         ] {

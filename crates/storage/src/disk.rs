@@ -18,7 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::error::StoreError;
 
-pub use self::directory::DirectoryDisk;
+pub use self::directory::{DirectoryDisk, has_log};
 pub use self::faulty::{FaultyDisk, OpenFaultyDisk};
 
 /// Segment files by number, and the watermark. After the open only the log thread calls this trait.

@@ -20,7 +20,7 @@ mod snapshot;
 
 pub use disk::{
     DirectoryDisk, Disk, FaultyDisk, LATENCY_BUCKETS, OpenFaultyDisk, RecentSyncs, SLOW_SYNC,
-    SegmentFile, free_bytes,
+    SegmentFile, free_bytes, has_log,
 };
 pub use error::StoreError;
 pub use file::{create_dir, read_file, write_file};

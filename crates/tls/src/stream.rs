@@ -41,7 +41,8 @@ impl MaybeTlsStream {
         Self::Tls(Box::new(TlsConnection { stream, certificate: None, denied }))
     }
 
-    /// A connection with the certificate of the other side, unless it is denied, or `CertificateInfo` cannot read it.
+    /// A connection with the certificate of the other side, unless it is denied or has expired, or `CertificateInfo` cannot read
+    /// it. A resumed session brings the certificate of an earlier handshake, which TLS does not verify again.
     pub(crate) fn allowed(
         stream: TlsStream<TcpStream>,
         denied: DeniedCertificates,
@@ -55,6 +56,10 @@ impl MaybeTlsStream {
         let stream = Self::Tls(Box::new(TlsConnection { stream, certificate, denied }));
         if stream.expiry().is_denied() {
             let what = "the certificate of the other side is denied";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        }
+        if stream.certificate().is_some_and(|known| known.not_after <= SystemTime::now()) {
+            let what = "the certificate of the other side has expired";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }
         Ok(stream)

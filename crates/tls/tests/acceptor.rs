@@ -16,8 +16,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, SanType, date_time_ymd,
 };
-use rustls::RootCertStore;
 use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::{HandshakeKind, RootCertStore};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -232,6 +232,48 @@ async fn a_caller_whose_certificate_cannot_be_read_is_rejected() {
     let acceptor = TlsAcceptor::open(lab.config()).unwrap();
     let client = lab.client(Some("ci"));
     let accepted = accept(&acceptor, async |stream| handshake(&client, stream).await).await;
+    assert!(matches!(accepted, Err(AcceptError::Handshake(_))), "{accepted:?}");
+}
+
+/// TLS verifies a certificate only in a full handshake.
+#[tokio::test]
+async fn a_resumed_session_does_not_outlive_its_certificate() {
+    let lab = Lab::new();
+    let end = SystemTime::now() + Duration::from_secs(4);
+    lab.certify("ci", |params| params.not_after = end.into());
+    let acceptor = TlsAcceptor::open(lab.config()).unwrap();
+    let client = lab.client(Some("ci"));
+    let meet = async || {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepting = async {
+            let mut accepted = acceptor.accept(listener.accept().await.unwrap().0).await;
+            if let Ok(stream) = &mut accepted {
+                stream.write_all(b"hello").await.unwrap();
+                stream.flush().await.unwrap();
+            }
+            accepted
+        };
+        let calling = async {
+            let name = ServerName::try_from("localhost").unwrap();
+            let stream = TcpStream::connect(address).await.unwrap();
+            let mut stream = client.connect(name, stream).await.unwrap();
+            // The ticket comes before the first byte.
+            drop(stream.read_u8().await);
+            stream.get_ref().1.handshake_kind()
+        };
+        let both = async { tokio::join!(accepting, calling) };
+        tokio::time::timeout(TIMEOUT, both).await.unwrap()
+    };
+    let (accepted, kind) = meet().await;
+    assert!(accepted.is_ok() && kind == Some(HandshakeKind::Full), "{accepted:?} {kind:?}");
+    let (accepted, kind) = meet().await;
+    assert!(accepted.is_ok() && kind == Some(HandshakeKind::Resumed), "{accepted:?} {kind:?}");
+    while let Ok(left) = end.duration_since(SystemTime::now()) {
+        tokio::time::sleep(left + Duration::from_secs(1)).await;
+    }
+    let (accepted, kind) = meet().await;
+    assert_eq!(kind, Some(HandshakeKind::Resumed));
     assert!(matches!(accepted, Err(AcceptError::Handshake(_))), "{accepted:?}");
 }
 

@@ -148,6 +148,11 @@ pub struct Exception {
 /// Sleeps in tests: only as the step of a bounded wait for a condition, or as the injected fault.
 pub const SLEEPS: &[Exception] = &[
     Exception {
+        path: "crates/tls/tests/acceptor.rs",
+        function: "a_resumed_session_does_not_outlive_its_certificate",
+        reason: "the step of the wait for a date",
+    },
+    Exception {
         path: "crates/raft/src/proposer/departure.rs",
         function: "a_large_batch_is_followed_by_a_rest_only_if_small_ones_were_sent",
         reason: "the clock is paused: the sleep is the time that a batch takes",

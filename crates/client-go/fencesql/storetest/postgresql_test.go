@@ -53,11 +53,11 @@ func startPostgreSQL(t *testing.T) *sql.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	guard, err := exec.Command(program, "fence", "init", "--postgres").Output()
+	guard, err := exec.Command(program, "fence", "init", "--postgres", "--table", "orders", "--lock", "orders").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, statement := range []string{string(guard), "CREATE TABLE orders AS SELECT 7 AS id, 100 AS pieces"} {
+	for _, statement := range []string{"CREATE TABLE orders AS SELECT 7 AS id, 100 AS pieces", string(guard)} {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatal(err)
 		}

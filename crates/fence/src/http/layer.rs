@@ -143,7 +143,8 @@ impl<S, M> Layer<S> for FenceLayer<M> {
     }
 }
 
-/// A guarded service.
+/// A guarded service. A call with a token runs to its end in a task of its own, also after its caller has disconnected: a
+/// handler that is dropped may leave work behind, such as a write of a blocking thread, which would come after later tokens.
 #[derive(Debug)]
 pub struct FenceService<S, M> {
     inner: S,
@@ -159,9 +160,11 @@ impl<S: Clone, M> Clone for FenceService<S, M> {
 impl<S, M, B, R> Service<Request<B>> for FenceService<S, M>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
-    S::Future: Send,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
     M: Marks,
     B: Send + 'static,
+    R: Send + 'static,
 {
     type Response = Response<GuardedBody<R>>;
     type Error = S::Error;
@@ -178,17 +181,24 @@ where
         let options = Arc::clone(&self.options);
         let (needs_token, fence) = (changes_data(request.method()), fence_of(request.headers()));
         Box::pin(async move {
-            let running = match options.admit(needs_token, fence).await {
-                Ok(None) => None,
-                Ok(Some((fence, running))) => {
-                    request.extensions_mut().insert(fence);
-                    Some(running)
-                }
+            let (fence, running) = match options.admit(needs_token, fence).await {
+                Ok(None) => return Ok(inner.call(request).await?.map(Either::Left)),
+                Ok(Some(admitted)) => admitted,
                 Err(rejection) => return Ok(rejection.answer().map(Either::Right)),
             };
-            let response = inner.call(request).await;
-            drop(running);
-            Ok(response?.map(Either::Left))
+            request.extensions_mut().insert(fence);
+            let call = inner.call(request);
+            let handler = tokio::spawn(async move {
+                let response = call.await;
+                drop(running);
+                response
+            });
+            match handler.await {
+                Ok(response) => Ok(response?.map(Either::Left)),
+                // The runtime stops, so nobody waits for the answer.
+                Err(ended) if ended.is_cancelled() => std::future::pending().await,
+                Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+            }
         })
     }
 }

@@ -175,3 +175,44 @@ fn a_call_whose_mark_answers_after_its_successor_has_ended_is_rejected() {
     let tokens: Vec<u64> = seen.acts.iter().map(|claim| claim.token().0).collect();
     assert_eq!((tokens, seen.statuses), (vec![6, 6], vec![Some(412), Some(200)]));
 }
+
+/// The caller of 5 disconnects while a thread still writes for it.
+#[test]
+fn a_call_whose_caller_disconnects_ends_before_its_successor_enters() {
+    let acts = Arc::new(Mutex::new(Vec::new()));
+    let (write, may_write) = std::sync::mpsc::channel::<()>();
+    let may_write = Arc::new(Mutex::new(Some(may_write)));
+    let handled = Arc::clone(&acts);
+    let service = service_fn(move |request: Request<()>| {
+        let (acts, may_write) = (Arc::clone(&handled), may_write.lock().unwrap().take());
+        let token = request.extensions().get::<Fence>().unwrap().claim.token();
+        let work = tokio::task::spawn_blocking(move || {
+            // Only the first call waits.
+            may_write.map(|wait| wait.recv());
+            acts.lock().unwrap().push(token.0);
+        });
+        async move {
+            work.await.unwrap();
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+        }
+    });
+    let guarded = FenceLayer::new("orders", MemoryMarks::default()).layer(service);
+    let call = |token| {
+        let header = Fence::new("orders", FencingToken(token)).header().unwrap();
+        let request = Request::put("/").header(FENCING_TOKEN, header).body(()).unwrap();
+        Box::pin(guarded.clone().oneshot(request))
+    };
+    runtime().block_on(async {
+        let mut first = call(5);
+        assert!(poll!(&mut first).is_pending());
+        drop(first);
+        let mut second = call(6);
+        for _ in 0..ROUNDS_MAX {
+            assert!(poll!(&mut second).is_pending());
+            yield_now().await;
+        }
+        write.send(()).unwrap();
+        assert_eq!(second.await.unwrap().status(), 200);
+    });
+    assert_eq!(*acts.lock().unwrap(), [5, 6]);
+}

@@ -41,10 +41,12 @@ struct CopyPosition {
 
 impl CopyPosition {
     fn read(path: &Path) -> io::Result<Self> {
-        let text = match std::fs::read_to_string(path) {
+        let text = match std::fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             text => text?,
         };
+        // Without a position, all records are written again.
+        let text = String::from_utf8_lossy(&text);
         let (cluster, number) = text.trim().split_once(' ').unwrap_or_default();
         let number = number.parse().unwrap_or_default();
         Ok(Self { cluster: cluster.to_owned(), number })
@@ -72,9 +74,10 @@ impl AuditCopy {
     fn open(target: CopyTarget, position_file: PathBuf) -> io::Result<Self> {
         let mut position = CopyPosition::read(&position_file)?;
         if let CopyTarget::File(file) = &target
-            && !position.cluster.is_empty()
+            && position.number > 0
         {
-            // A crash can lose the position of records that are in the file.
+            // A crash can lose the position of records that are in the file. A position follows the first record of its
+            // cluster, so the newest record in the file is not that of another cluster.
             position.number = position.number.max(file.newest()?);
         }
         let reported = BTreeMap::new();
@@ -89,7 +92,6 @@ impl AuditCopy {
         if self.position.cluster != cluster {
             self.position = CopyPosition { cluster, number: 0 };
             self.reported.clear();
-            self.position.write(&self.position_file)?;
             return Ok(true);
         }
         let (gaps, reported) = self.gaps(&batch)?;

@@ -95,6 +95,37 @@ fn a_restored_cluster_is_written_from_its_first_record() {
     assert_eq!(numbers(&directory.path().join("audit.jsonl")), [1, 2, 1]);
 }
 
+/// The first write fails and the node is killed; the file has larger numbers of the former cluster.
+#[test]
+fn a_restored_cluster_is_written_from_its_first_record_after_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("audit.jsonl");
+    let open = || {
+        let file = FileCopy::new(path.clone(), 1 << 20, 9);
+        open(directory.path(), CopyTarget::File(file))
+    };
+    write(&mut open(), &batch(1..=3));
+    let restored = AuditBatch { cluster: Some(ClusterId(8)), ..batch(1..=2) };
+    let mut copy = open();
+    let aside = directory.path().join("aside");
+    std::fs::rename(&path, &aside).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(copy.write(restored.clone()).unwrap());
+    copy.write(restored.clone()).unwrap_err();
+    std::fs::remove_dir(&path).unwrap();
+    std::fs::rename(&aside, &path).unwrap();
+    write(&mut open(), &restored);
+    assert_eq!(numbers(&path), [1, 2, 3, 1, 2]);
+}
+
+#[test]
+fn a_damaged_position_writes_all_records_again() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("position"), [0xff, 0xfe]).unwrap();
+    write(&mut open(directory.path(), file(directory.path(), 9)), &batch(1..=2));
+    assert_eq!(numbers(&directory.path().join("audit.jsonl")), [1, 2]);
+}
+
 #[test]
 fn a_full_file_is_renamed_and_the_oldest_is_deleted() {
     let directory = tempfile::tempdir().unwrap();

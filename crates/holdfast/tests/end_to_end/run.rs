@@ -25,6 +25,29 @@ fn the_command_gets_lock_token_session_and_addresses_and_stdout_is_its_own() {
     assert!(is_free(&cluster, "shop/nightly"));
 }
 
+/// A guard beside other holders raises its mark to the floor only.
+#[test]
+fn the_command_gets_the_floor_of_a_shared_lock_and_of_a_permit() {
+    let cluster = one();
+    let program = env!("CARGO_BIN_EXE_holdfast");
+    let show = "echo $HOLDFAST_TOKEN $HOLDFAST_MIN_VALID_TOKEN";
+    for option in ["--shared", "--permits=1/2"] {
+        let lock = format!("page{}", option.len());
+        let script =
+            format!("{show}; {program} run {lock} {option} --session other -q -- sh -c '{show}'");
+        let end = cluster.client(&["run", &lock, option, "-q", "--", "sh", "-c", &script]);
+        let numbers: Vec<u64> =
+            end.assert_code(0).stdout.split_whitespace().map(|n| n.parse().unwrap()).collect();
+        let [outer, outer_floor, inner, floor] = numbers[..] else { panic!("{numbers:?}") };
+        assert_eq!((outer_floor, floor), (outer, outer), "{option}");
+        assert!(inner > outer, "{option}");
+    }
+    let script = "echo \"$HOLDFAST_TOKENS\"; echo \"$HOLDFAST_MIN_VALID_TOKENS\"; echo none: $HOLDFAST_MIN_VALID_TOKEN";
+    let end = cluster.client(&["run", "b", "a", "--", "sh", "-c", script]).assert_code(0);
+    let lines: Vec<&str> = end.stdout.lines().collect();
+    assert_eq!((&lines[..2], lines[4]), (&lines[2..4], "none:"));
+}
+
 #[test]
 fn the_exit_code_is_the_exit_code_of_the_command() {
     let cluster = one();

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::authorization::{as_token, guard};
 use crate::node::Node;
 
 #[tokio::test]
@@ -39,4 +40,21 @@ async fn a_follower_redirects_a_call_with_redirect_to_the_leader() {
     assert_eq!(follower.call("GET", "/v1/locks/a/b").await.json()["held"], false);
     let ready = follower.call("GET", "/readyz?leader").await;
     assert_eq!((ready.status, &ready.json()["ok"]), (503, &json!(false)));
+}
+
+/// The address of the leader needs a permission.
+#[tokio::test]
+async fn a_follower_redirects_no_caller_without_a_credential() {
+    let nodes = Node::cluster().await;
+    let (leader, follower) = (&nodes[0], &nodes[1]);
+    let tokens = guard(leader).await;
+    follower.service.catch_up(leader.service.revision()).await.unwrap();
+    for (method, target) in
+        [("PUT", "/v1/locks/deploy/x?session=me&redirect"), ("GET", "/v1/tree/cfg?redirect")]
+    {
+        let refused = follower.call(method, target).await;
+        assert_eq!((refused.status, refused.header("location")), (401, None), "{target}");
+        let redirected = as_token(follower, &tokens.ci, method, target, "").await;
+        assert_eq!(redirected.status, 307, "{redirected:?}");
+    }
 }

@@ -6,11 +6,12 @@
 //!
 //! A caller proves that it owns the directory by the content of a file that it has written there.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirEntry, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use holdfast_codec::Kind;
+use holdfast_storage::has_log;
 use holdfast_types::{Incarnation, NodeId, OWNER_PROOF_FILE};
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
@@ -25,6 +26,8 @@ use crate::wire::InitialMembers;
 pub(crate) const IDENTITY_FILE: &str = "identity";
 const IDENTITY_PARTIAL: &str = "identity.partial";
 pub(crate) const LOCK_FILE: &str = "lock";
+/// The directory that ext4 creates in an empty volume.
+pub(crate) const LOST_AND_FOUND: &str = "lost+found";
 /// The name of the file with the initial members.
 pub(crate) const INITIAL_MEMBERS_FILE: &str = "initial-members";
 /// The name of the file with the invitation.
@@ -65,7 +68,7 @@ impl DataDir {
         check_recovered(path)?;
         create_data_dir(path)?;
         let lock = lock(path)?;
-        let has_log = has_files(&path.join(LOG_DIR));
+        let has_log = has_log(&path.join(LOG_DIR));
         // A node that has stored initial members has had a log.
         if path.join(INITIAL_MEMBERS_FILE).exists() && !has_log {
             return Err(StartError::NoIdentity(path.to_owned()));
@@ -225,7 +228,7 @@ pub fn directory_before_recovery(dir: &Path) -> PathBuf {
 
 fn create(dir: &Path, cluster: &str, node: NodeId) -> Result<Identity, StartError> {
     // A first start that was killed leaves empty directories.
-    if has_files(&dir.join(LOG_DIR)) || has_files(&dir.join(SNAPSHOT_DIR)) {
+    if has_log(&dir.join(LOG_DIR)) || has_files(&dir.join(SNAPSHOT_DIR)) {
         return Err(StartError::NoIdentity(dir.to_owned()));
     }
     let random = getrandom::u64().map_err(|error| StartError::Store(error.to_string()))?;
@@ -234,9 +237,12 @@ fn create(dir: &Path, cluster: &str, node: NodeId) -> Result<Identity, StartErro
     Ok(identity)
 }
 
-/// Whether a directory has files. Also true for one that cannot be read.
-pub(crate) fn has_files(dir: &Path) -> bool {
-    dir.read_dir().map_or(dir.exists(), |mut files| files.next().is_some())
+/// Whether a directory has files, and not only that of a new volume. Also true for one that cannot be read.
+fn has_files(dir: &Path) -> bool {
+    let is_new = |file: &io::Result<DirEntry>| {
+        file.as_ref().is_ok_and(|file| file.file_name() == LOST_AND_FOUND)
+    };
+    dir.read_dir().map_or(dir.exists(), |mut files| !files.all(|file| is_new(&file)))
 }
 
 /// Writes the identity of a directory durably.
@@ -356,7 +362,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join(LOG_DIR);
         std::fs::create_dir(&log).unwrap();
-        std::fs::write(log.join("segment"), "").unwrap();
+        std::fs::write(log.join("synced"), "").unwrap();
         let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
         assert!(matches!(error, StartError::NoIdentity(_)), "{error}");
     }
@@ -369,10 +375,23 @@ mod tests {
         let first = incarnation();
         let log = dir.path().join(LOG_DIR);
         std::fs::create_dir(&log).unwrap();
-        std::fs::write(log.join("segment"), "").unwrap();
-        assert_eq!(incarnation(), first);
-        std::fs::remove_file(log.join("segment")).unwrap();
+        for (file, of_log) in [("synced", true), ("00000001.log", true), ("lock", false)] {
+            let before = incarnation();
+            std::fs::write(log.join(file), "").unwrap();
+            assert_eq!(incarnation() == before, of_log, "{file}");
+            std::fs::remove_file(log.join(file)).unwrap();
+        }
         assert_ne!(incarnation(), first);
+    }
+
+    /// A node whose log is on a volume of its own.
+    #[test]
+    fn a_new_node_starts_on_new_volumes() {
+        let dir = tempfile::tempdir().unwrap();
+        for volume in [LOG_DIR, SNAPSHOT_DIR] {
+            std::fs::create_dir_all(dir.path().join(volume).join(LOST_AND_FOUND)).unwrap();
+        }
+        drop(DataDir::open(dir.path(), "a", NodeId(1)).unwrap());
     }
 
     #[test]
@@ -380,8 +399,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         drop(DataDir::open(dir.path(), "a", NodeId(1)).unwrap());
         std::fs::write(dir.path().join(INITIAL_MEMBERS_FILE), "anything").unwrap();
-        let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
-        assert!(matches!(error, StartError::NoIdentity(_)), "{error}");
+        let refused = || {
+            let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
+            assert!(matches!(error, StartError::NoIdentity(_)), "{error}");
+        };
+        refused();
+        // A new volume in place of the log, and one that an interrupted start has used.
+        let log = dir.path().join(LOG_DIR);
+        std::fs::create_dir_all(log.join(LOST_AND_FOUND)).unwrap();
+        refused();
+        std::fs::write(log.join("lock"), "").unwrap();
+        refused();
     }
 
     #[test]

@@ -173,7 +173,7 @@ pub fn readmitted_as(dir: &Path, configured: NodeId) -> Result<Option<NodeId>, S
         return Ok(identity.map(|identity| identity.node));
     };
     if let Some(identity) = identity.filter(|identity| identity.node != invited.node) {
-        if identity::has_files(&dir.join(LOG_DIR)) && has_entries(dir)? {
+        if holdfast_storage::has_log(&dir.join(LOG_DIR)) && has_entries(dir)? {
             let (cluster, found) = (identity.cluster, identity.node);
             let (dir, expected) = (dir.to_owned(), invited.node);
             return Err(StartError::OtherNode { dir, cluster, found, expected });

@@ -24,7 +24,7 @@ use crate::config::wall_clock;
 use crate::error::StartError;
 use crate::failure::Failure;
 use crate::start::identity::{
-    self, Identity, InitialMembersFile, LOCK_FILE, LOG_DIR, SNAPSHOT_DIR,
+    self, Identity, InitialMembersFile, LOCK_FILE, LOG_DIR, LOST_AND_FOUND, SNAPSHOT_DIR,
 };
 use crate::store::disk::DiskGauge;
 use crate::store::snapshot::SnapshotStore;
@@ -39,8 +39,6 @@ const SYNC_BOUND: Duration = Duration::from_mins(1);
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The first file of a restore.
 const MARKER: &str = "restore.partial";
-/// The directory that ext4 creates in an empty volume.
-const LOST_AND_FOUND: &str = "lost+found";
 
 /// A cluster that continues the state of another one, with one node.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ use crate::error::StartError;
 use crate::failure::{Failure, old_program};
 use crate::start::identity::{
     DataDir, LOG_DIR, RECOVERING_SUFFIX, SNAPSHOT_DIR, configured_id, directory_before_recovery,
-    has_files, with_suffix, write_configured_id,
+    with_suffix, write_configured_id,
 };
 use crate::start::new_cluster::{NewCluster, RestoreFailure, RestoredCluster, sync_parent};
 use crate::store::snapshot::SnapshotStore;
@@ -65,7 +65,7 @@ impl StoppedNode {
     /// [`RestoreFailure::Damaged`] for a wrong checksum or missing entries.
     pub fn read(dir: &Path) -> Result<Self, RestoreFailure> {
         let data_dir = DataDir::open_existing(dir)?;
-        if !has_files(&dir.join(LOG_DIR)) {
+        if !holdfast_storage::has_log(&dir.join(LOG_DIR)) {
             return Err(StartError::NoIdentity(dir.to_owned()).into());
         }
         let damaged = |error: io::Error| match old_program(dir.display(), &error) {

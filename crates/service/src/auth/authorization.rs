@@ -96,6 +96,10 @@ impl Service {
         &'a self,
         machine: &'a Machine,
     ) -> Result<ActorRights<'a>, AuthRejection> {
+        // The state machine sees the subject, not the certificate. So only a node that knows the latest denials names it.
+        if self.context.principal.certificate.is_some() && self.raft().cannot_catch_up() {
+            return Err(AuthRejection::NoCredential);
+        }
         machine.rights_of(self.actor(), self.credential_time())
     }
 

@@ -61,6 +61,13 @@ impl DirectoryDisk {
     }
 }
 
+/// Whether a directory has files of a log: not so an empty one, a new volume with its `lost+found`, or one whose first open
+/// was interrupted. True for a directory that cannot be read.
+pub fn has_log(dir: &Path) -> bool {
+    let is_of_log = |name: &String| name == WATERMARK || number(name).is_some();
+    names(dir).map_or(dir.exists(), |names| names.iter().any(is_of_log))
+}
+
 /// Locks the directory against other processes and other logs of this process.
 fn lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join(LOCK);

@@ -45,9 +45,10 @@ const LOSS: &str = "When the lock is lost, or not acquired";
                   it was lost and the command was killed, 77 if the acquire would close a deadlock cycle, 126 or 127 if the \
                   command could not be started. --busy-exit and --lost-exit replace 75 and 76. If a signal ends the wait for \
                   the lock, or SIGINT ends the command, holdfast run ends by that signal.\n\
-                  The command gets HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SESSION and HOLDFAST_ADDR; with --max-hold \
-                  HOLDFAST_DEADLINE, with --permits HOLDFAST_SLOTS, with --shards HOLDFAST_SHARD. With several locks it gets \
-                  HOLDFAST_TOKENS, a line NAME TOKEN for each, instead of HOLDFAST_LOCK and HOLDFAST_TOKEN."
+                  The command gets HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_MIN_VALID_TOKEN (the floor), HOLDFAST_SESSION and \
+                  HOLDFAST_ADDR; with --max-hold HOLDFAST_DEADLINE, with --permits HOLDFAST_SLOTS, with --shards HOLDFAST_SHARD. \
+                  With several locks it gets HOLDFAST_TOKENS, a line NAME TOKEN for each, instead of HOLDFAST_LOCK and \
+                  HOLDFAST_TOKEN, and HOLDFAST_MIN_VALID_TOKENS."
 )]
 pub(crate) struct RunArgs {
     #[command(flatten)]

@@ -463,7 +463,17 @@ fn cannot_kill(survivors: &str) -> String {
 
 fn environment(args: &RunArgs, guard: &MultiGuard) -> CommandEnvironment {
     let mut command = CommandEnvironment::default();
-    for name in ["LOCK", "TOKEN", "TOKENS", "DEADLINE", "SLOTS", "SHARD", "ELECTION"] {
+    for name in [
+        "LOCK",
+        "TOKEN",
+        "TOKENS",
+        "MIN_VALID_TOKEN",
+        "MIN_VALID_TOKENS",
+        "DEADLINE",
+        "SLOTS",
+        "SHARD",
+        "ELECTION",
+    ] {
         command.env_remove(format!("HOLDFAST_{name}"));
     }
     command.env(HELD, OuterLocks::inherited().with(guard.holds()));
@@ -471,12 +481,16 @@ fn environment(args: &RunArgs, guard: &MultiGuard) -> CommandEnvironment {
     let is_multi_lock = guard.holds().count() > 1;
     if is_multi_lock {
         command.env("HOLDFAST_TOKENS", token_lines(guard).join("\n"));
+        let floors =
+            guard.holds().map(|hold| format!("{} {}", hold.lock(), hold.min_valid_token()));
+        command.env("HOLDFAST_MIN_VALID_TOKENS", floors.collect::<Vec<_>>().join("\n"));
     }
     for hold in guard.holds() {
         command.env("HOLDFAST_SESSION", hold.session().as_str());
         if !is_multi_lock {
             command.env("HOLDFAST_LOCK", hold.lock().as_str());
             command.env("HOLDFAST_TOKEN", hold.token().to_string());
+            command.env("HOLDFAST_MIN_VALID_TOKEN", hold.min_valid_token().to_string());
         }
         let slots: Vec<String> = hold.grant().slots.iter().map(u32::to_string).collect();
         if !slots.is_empty() {

@@ -36,7 +36,6 @@ pub(super) struct FloorSource {
 pub(super) struct FenceMark {
     /// Without the user and the password.
     store: String,
-    /// 0 without a mark.
     pub(super) token: u64,
 }
 
@@ -107,15 +106,19 @@ fn without_user(url: &str) -> String {
 
 impl FenceStore {
     /// # Errors
-    /// Exit code 1 if the store cannot be read: a restore then knows no safe floor.
+    /// Exit code 1 if the store cannot be read or has no mark: a restore then knows no safe floor.
     pub(super) async fn read(&self) -> Result<FenceMark, CommandFailure> {
         let failed = |reason: &dyn fmt::Display| {
-            CommandFailure::failed(format!("cannot read the fence marks of {self}: {reason}"))
+            CommandFailure::failed(format!(
+                "cannot read the fence marks of {self}: {reason}; for marks that only you can read, such as a column of your table, \
+                 give their maximum to --token-floor instead"
+            ))
         };
         let read = tokio::time::timeout(TIMEOUT, self.largest_mark()).await;
         let mark = read.map_err(|_| failed(&"no answer in time"))?;
         let mark = mark.map_err(|error| failed(&error))?;
-        Ok(FenceMark { store: self.to_string(), token: mark.map_or(0, |mark| mark.0) })
+        let FencingToken(token) = mark.ok_or_else(|| failed(&"it has none"))?;
+        Ok(FenceMark { store: self.to_string(), token })
     }
 
     async fn largest_mark(&self) -> Result<Option<FencingToken>, FenceError> {

@@ -21,7 +21,7 @@ const NEVER_UNSEAL: &str = "stop the nodes of the old cluster first, and never u
 #[derive(Debug, Args)]
 #[command(
     after_help = "The new cluster has another id, one member, only larger tokens, and no sessions without --keep-sessions. If the \
-                  old cluster still runs, guarded resources reject its holders from the first new grant on; other resources do not."
+                  old cluster still runs, a guarded resource rejects its holders from the first call of a new holder on; other resources do not."
 )]
 pub(crate) struct RestoreArgs {
     /// The backup, or - for stdin.

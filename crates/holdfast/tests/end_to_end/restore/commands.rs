@@ -212,5 +212,10 @@ async fn the_tokens_continue_above_the_marks_of_a_store() {
             .assert_code(1)
             .assert_stderr_contains(["cannot read the fence marks of"]);
     }
+    // Nor does one without marks.
+    connection.execute_batch("DELETE FROM fence").unwrap();
+    holdfast(&[&unknown[..], &["--floor-from", &store]].concat())
+        .assert_code(1)
+        .assert_stderr_contains(["it has none", "--token-floor"]);
     assert!(!dir.path().join("t").exists());
 }

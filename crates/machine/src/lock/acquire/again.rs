@@ -104,7 +104,7 @@ impl Machine {
         if acquire.locks.is_multi_lock() && converts && update.changes(entry) {
             return Err(conflict(entry, ModeConflictReason::NoOtherMode));
         }
-        let is_granted = self.grants_now(lock, update.conversion);
+        let is_granted = self.grants_now(lock, entry, update.conversion);
         if !acquire.wait && update.waits && !is_granted {
             // Another call waits for this entry, so a no-wait acquire must not change it.
             return Err(self.busy(lock, Some(entry)));

@@ -3,7 +3,7 @@
 //! A weaker mode takes effect immediately and keeps the token. A stronger mode is a grant with a new token, ahead of the
 //! queue. Upgradable becomes exclusive when no other holder is left; until then no new holder is granted. A shared
 //! holder becomes stronger only if the other holders admit it now: two readers that both waited would wait for each
-//! other.
+//! other. A reader of Curator counts as a holder as soon as its own rule lets it enter.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Machine {
             return Ok(Conversion::Down(wanted));
         }
         let up = Conversion::Up(wanted);
-        if held == Mode::Shared && !self.grants_now(lock, up) {
+        if held == Mode::Shared && !self.grants_now(lock, entry, up) {
             return Err(conflict(entry, ModeConflictReason::SharedBesideOthers));
         }
         self.check_tokens_left(u64::from(held == Mode::Shared))?;
@@ -55,11 +55,18 @@ impl Machine {
     }
 
     /// Whether the other holders admit a conversion to a stronger mode now.
-    pub(super) fn grants_now(&self, lock: &LockName, conversion: Conversion) -> bool {
-        let holders = self.locks.get(lock).map(|lock| &lock.holders);
+    pub(super) fn grants_now(
+        &self,
+        lock: &LockName,
+        entry: &LockEntry,
+        conversion: Conversion,
+    ) -> bool {
+        let Some(lock) = self.locks.get(lock) else { return false };
         match conversion {
-            Conversion::Up(Mode::Exclusive) => holders.is_some_and(|holders| holders.len() == 1),
-            Conversion::Up(_) => holders.is_some_and(|holders| holders.upgradable().is_none()),
+            Conversion::Up(Mode::Exclusive) => lock.is_alone(entry),
+            Conversion::Up(_) => {
+                lock.holders.upgradable().is_none() && !lock.would_stop_readers(entry)
+            }
             Conversion::Stay | Conversion::Down(_) => false,
         }
     }
@@ -88,7 +95,7 @@ impl Machine {
                 self.grant_next(lock, ctx);
             }
             Conversion::Up(mode) => {
-                let waits = !self.grants_now(lock, conversion);
+                let waits = !self.grants_now(lock, entry, conversion);
                 let upgrading = self.update_entry(lock, entry, |entry| entry.mode = mode);
                 if !waits {
                     self.grant_upgrade(lock, &upgrading, ctx);
@@ -101,11 +108,10 @@ impl Machine {
     /// holds the lock.
     pub(crate) fn upgrade_if_alone(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
         let Some(indexed) = self.locks.get(lock) else { return };
-        if indexed.holders.len() != 1 {
-            return;
-        }
         let Some(before) = indexed.holders.upgrading().cloned() else { return };
-        self.grant_upgrade(lock, &before, ctx);
+        if indexed.is_alone(&before) {
+            self.grant_upgrade(lock, &before, ctx);
+        }
     }
 
     /// Grants the requested mode of a holder under a new token.

@@ -9,7 +9,7 @@ use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
 use crate::lock::cooldown::Cooldowns;
-use crate::lock::entry_name::EntryRecipe;
+use crate::lock::entry_name::{EntryRecipe, is_own_name_shared};
 use crate::lock::holders::Holders;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::{GrantRequest, Rank};
@@ -145,6 +145,27 @@ impl Lock {
             }
             None => self.holders.admit(request.mode, request.recipe),
         }
+    }
+
+    /// True if no other entry holds the lock beside a holder. A reader of Curator that waits here, such as in a cooldown, has
+    /// entered unless an earlier name is that of an entry that is not shared.
+    pub(crate) fn is_alone(&self, holder: &LockEntry) -> bool {
+        let lets_pass = is_own_name_shared(holder.path.file_name());
+        let is_inside = |reader: &LockEntry| lets_pass || reader.sequence() < holder.sequence();
+        self.holders.len() == 1 && !self.waiting_curator_readers().any(is_inside)
+    }
+
+    /// True if a reader of Curator may find another name of a holder that is shared now, and would wait for it.
+    pub(crate) fn would_stop_readers(&self, holder: &LockEntry) -> bool {
+        is_own_name_shared(holder.path.file_name())
+            && (self.holders.iter().any(|other| other.recipe() == EntryRecipe::CuratorReader)
+                || self.waiting_curator_readers().next().is_some())
+    }
+
+    /// Reads all waiters that nobody overtakes.
+    fn waiting_curator_readers(&self) -> impl Iterator<Item = &LockEntry> {
+        let waiters = self.never_overtaken.iter().filter_map(|rank| self.waiters.get(rank));
+        waiters.map(|entry| &**entry).filter(|e| e.recipe() == EntryRecipe::CuratorReader)
     }
 
     /// The position of a new entry.

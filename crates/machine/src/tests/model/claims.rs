@@ -6,7 +6,7 @@
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
-use super::locks::entry;
+use super::locks::{Reader, entry};
 use super::{Model, Node, QueueEntry, limit_reached};
 
 /// An attempt that keeps an entry.
@@ -146,7 +146,7 @@ impl Model {
             (None, None, Some(attempt)) => self.nested(lock, old, attempt, acquire)?,
         };
         let upgrades = after.mode != old.mode && old.is_weaker(after.mode);
-        let now = upgrades && self.admits_upgrade(lock, after.mode);
+        let now = upgrades && self.admits_upgrade(lock, node, after.mode);
         if upgrades && !now && old.held == Mode::Shared {
             return Err(conflict(old.held, ModeConflictReason::SharedBesideOthers));
         }
@@ -259,12 +259,24 @@ impl Model {
     }
 
     /// Whether the other holders of a lock admit the upgrade of one of them.
-    fn admits_upgrade(&self, lock: &LockName, mode: Mode) -> bool {
+    fn admits_upgrade(&self, lock: &LockName, own: &Node, mode: Mode) -> bool {
         let holders = self.holders(lock);
-        match mode {
-            Mode::Exclusive => holders.len() == 1,
-            _ => holders.iter().all(|other| entry(other).held == Mode::Shared),
+        if mode == Mode::Exclusive {
+            return holders.len() == 1 && !self.has_reader_inside(lock, own);
         }
+        // The other name of an upgradable holder would stop a reader that has entered.
+        let mut entries = self.queue(lock).into_iter().map(entry);
+        let has_readers = entries.any(|other| other.reader == Reader::Curator);
+        holders.iter().all(|other| entry(other).held == Mode::Shared)
+            && !(own.path.contains("__READ__") && has_readers)
+    }
+
+    /// Whether a reader of Curator may have entered beside a holder, although it waits for the machine.
+    pub(super) fn has_reader_inside(&self, lock: &LockName, own: &Node) -> bool {
+        let is_shared = own.path.contains("__READ__");
+        let is_inside = |reader: &QueueEntry| is_shared || reader.sequence < entry(own).sequence;
+        let mut waiters = self.waiters(lock).into_iter().map(entry);
+        waiters.any(|waiter| waiter.reader == Reader::Curator && is_inside(waiter))
     }
 
     /// Makes an entry what an acquire makes of it.
@@ -292,7 +304,7 @@ impl Model {
             return;
         }
         if upgrades {
-            if self.admits_upgrade(lock, mode) {
+            if self.admits_upgrade(lock, &self.find(path).unwrap().clone(), mode) {
                 self.grant_upgrade(lock, path);
             }
             return;

@@ -201,7 +201,7 @@ impl Model {
     pub(super) fn upgrade(&mut self, lock: &LockName) {
         let holders = self.holders(lock);
         let [one] = holders[..] else { return };
-        if entry(one).mode != entry(one).held {
+        if entry(one).mode != entry(one).held && !self.has_reader_inside(lock, one) {
             let path = one.path.clone();
             self.grant_upgrade(lock, &path);
         }

@@ -254,7 +254,7 @@ impl Lab {
             // A data directory with an identity has a log with files.
             let log = dir.join("log");
             std::fs::create_dir_all(&log).unwrap();
-            std::fs::write(log.join("is-on-another-disk"), "").unwrap();
+            std::fs::write(log.join("synced"), "").unwrap();
         }
         let node = started?;
         self.links.point(id, Some(node.peer_address()));

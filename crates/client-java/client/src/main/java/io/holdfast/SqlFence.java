@@ -22,7 +22,11 @@ import java.sql.SQLException;
  */
 public enum SqlFence {
     /** PostgreSQL 14 and later, at the isolation level READ COMMITTED. */
-    POSTGRESQL("SELECT fence_check_shared(?, ?, ?, ?)"),
+    POSTGRESQL("""
+            SELECT fence_check_shared(resource, token, floor, holder), set_config('fence.resource', resource, true),
+                   set_config('fence.token', token::text, true), set_config('fence.floor', floor::text, true),
+                   set_config('fence.holder', coalesce(holder, ''), true)
+              FROM (VALUES (?::text, ?::bigint, ?::bigint, ?::text)) AS claim (resource, token, floor, holder)"""),
 
     /** MySQL 8 and MariaDB 10.5 and later, for tables of InnoDB. Tested with MariaDB. */
     MYSQL("CALL fence_check_shared(?, ?, ?, ?)"),
@@ -46,7 +50,8 @@ public enum SqlFence {
     }
 
     /**
-     * Raises the mark of a resource in the transaction of the connection, before its first read.
+     * Raises the mark of a resource in the transaction of the connection, before its first read. A slot of the guard, such
+     * as {@code pool#3}, has one holder at a time, so its mark rises to the whole token.
      *
      * @param connection a connection without autocommit; the caller commits or rolls back
      * @param resource the resource, e.g. the name of the lock
@@ -63,7 +68,8 @@ public enum SqlFence {
         }
         long token = guard.token();
         // Other holders may be present, so their older tokens stay valid down to the floor.
-        boolean isAlone = guard.mode() == Mode.EXCLUSIVE && guard.slots().isEmpty();
+        boolean isOwnSlot = guard.slots().stream().anyMatch(slot -> resource.equals(guard.lock() + "#" + slot));
+        boolean isAlone = isOwnSlot || guard.mode() == Mode.EXCLUSIVE && guard.slots().isEmpty();
         long floor = isAlone ? token : guard.minValidToken();
         try (PreparedStatement raise = connection.prepareStatement(statement)) {
             raise.setString(1, resource);

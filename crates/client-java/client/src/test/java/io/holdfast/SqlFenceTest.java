@@ -11,6 +11,8 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -24,8 +26,10 @@ class SqlFenceTest {
     static final TestCluster cluster = TestCluster.of(1);
 
     /** The SQL that the program prints for a store. */
-    private static String schema(String store) throws Exception {
-        Process print = new ProcessBuilder(System.getenv("HOLDFAST_BIN"), "fence", "init", store).start();
+    private static String schema(String... store) throws Exception {
+        List<String> command = new ArrayList<>(List.of(System.getenv("HOLDFAST_BIN"), "fence", "init"));
+        command.addAll(List.of(store));
+        Process print = new ProcessBuilder(command).start();
         String sql = new String(print.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         assertEquals(0, print.waitFor());
         return sql;
@@ -48,8 +52,10 @@ class SqlFenceTest {
         String url = System.getenv("HOLDFAST_TEST_POSTGRES");
         Assumptions.assumeTrue(url != null, "HOLDFAST_TEST_POSTGRES has no JDBC URL");
         try (Connection install = DriverManager.getConnection(url); Statement statement = install.createStatement()) {
-            statement.execute(schema("--postgres"));
             statement.execute("DROP TABLE IF EXISTS stock");
+            statement.execute("CREATE TABLE stock (pieces integer NOT NULL)");
+            statement.execute("INSERT INTO stock VALUES (100)");
+            statement.execute(schema("--postgres", "--table", "stock", "--lock", "postgresql"));
             statement.execute("DELETE FROM fence");
         }
         rejectsAFormerHolder(url, SqlFence.POSTGRESQL, "postgresql");
@@ -68,8 +74,10 @@ class SqlFenceTest {
                 Holdfast one = cluster.client();
                 Holdfast two = cluster.client();
                 Statement statement = connection.createStatement()) {
-            statement.execute("CREATE TABLE stock (pieces integer NOT NULL)");
-            statement.execute("INSERT INTO stock VALUES (100)");
+            if (fence != SqlFence.POSTGRESQL) {
+                statement.execute("CREATE TABLE stock (pieces integer NOT NULL)");
+                statement.execute("INSERT INTO stock VALUES (100)");
+            }
             Guard former = one.lock(lock).acquire();
             assertThrows(IllegalStateException.class, () -> fence.raise(connection, lock, former));
             connection.setAutoCommit(false);
@@ -90,6 +98,7 @@ class SqlFenceTest {
             assertEquals(97, pieces(connection));
             connection.rollback();
             sharedHoldersPass(connection, fence, lock + "/shared", one, two);
+            aLostPermitIsRejectedInItsSlot(connection, fence, lock + "/permits", one, two);
         }
     }
 
@@ -110,6 +119,23 @@ class SqlFenceTest {
         assertThrows(StaleTokenException.class, () -> fence.raise(connection, lock, late));
         connection.rollback();
         writer.close();
+    }
+
+    private static void aLostPermitIsRejectedInItsSlot(
+            Connection connection, SqlFence fence, String lock, Holdfast one, Holdfast two) throws Exception {
+        Guard neighbour = one.semaphore(lock, 2).acquire();
+        Guard lost = two.semaphore(lock, 2).acquire();
+        long token = lost.token();
+        String slot = lock + "#" + lost.slots().get(0);
+        lost.close();
+        Guard successor = two.semaphore(lock, 2).acquire();
+        assertEquals(neighbour.token(), successor.minValidToken());
+        fence.raise(connection, slot, successor);
+        connection.commit();
+        assertThrows(StaleTokenException.class, () -> fence.raise(connection, slot, withToken(successor, token)));
+        connection.rollback();
+        successor.close();
+        neighbour.close();
     }
 
     /** A guard that is held, with the token of an earlier one. */
