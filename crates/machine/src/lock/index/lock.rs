@@ -162,7 +162,7 @@ impl Lock {
                 || self.waiting_curator_readers().next().is_some())
     }
 
-    /// Reads all waiters that nobody overtakes.
+    /// The readers of Curator that wait. Reads all waiters that nobody overtakes.
     fn waiting_curator_readers(&self) -> impl Iterator<Item = &LockEntry> {
         let waiters = self.never_overtaken.iter().filter_map(|rank| self.waiters.get(rank));
         waiters.map(|entry| &**entry).filter(|e| e.recipe() == EntryRecipe::CuratorReader)
