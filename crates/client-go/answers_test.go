@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -229,10 +233,10 @@ func TestAFrozenNodeDelaysAStreamByLessThanTheTimeOfAHead(t *testing.T) {
 
 func TestTheWaitsOfAClientEndWhenItCloses(t *testing.T) {
 	s := &script{leaseMS: 30_000}
-	waiting := make(chan string, 2)
+	waiting := make(chan string, 3)
 	s.others = func(c sentCall) (int, string) {
 		switch {
-		case strings.HasPrefix(c.name, "PUT"):
+		case strings.HasPrefix(c.name, "PUT /v1/double-barriers"):
 			return http.StatusOK, `{"generation":3,"index":0,"parties":1}`
 		case c.query.Has("wait"):
 			waiting <- c.name
@@ -246,19 +250,129 @@ func TestTheWaitsOfAClientEndWhenItCloses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ends := make(chan error, 2)
+		ends := make(chan error, 3)
 		go func() {
 			_, err := client.Latch("ready").Wait(background, time.Minute)
 			ends <- err
 		}()
 		go func() { ends <- inside.Leave(background, time.Minute) }()
-		within(t, 10*time.Second, waiting)
-		within(t, 10*time.Second, waiting)
+		go func() {
+			_, err := client.HoldDurably(background, "freeze", "carol", "moving", time.Minute)
+			ends <- err
+		}()
+		for range make([]int, cap(waiting)) {
+			within(t, 10*time.Second, waiting)
+		}
 		client.Close()
-		expectSessionEnded(t, within(t, 5*time.Second, ends))
-		expectSessionEnded(t, within(t, 5*time.Second, ends))
+		for range make([]int, cap(ends)) {
+			expectSessionEnded(t, within(t, 5*time.Second, ends))
+		}
 		_, err = client.Latch("ready").Wait(background, time.Minute)
 		expectSessionEnded(t, err)
+	}
+}
+
+func TestAWaitForADurableHoldOutlastsOneCall(t *testing.T) {
+	// The nodes are frozen during the first two calls. An attempt ends with its wait, and when the cluster says so.
+	type answered struct {
+		status int
+		body   string
+	}
+	timeout := answered{http.StatusLocked, `{"code":"wait-timeout","title":"no"}`}
+	over := answered{http.StatusConflict, `{"code":"attempt-over","title":"no","newest_attempt":1152921504606846976}`}
+	answers := []answered{{}, {}, timeout, over, timeout, {http.StatusOK, `{"token":5}`}}
+	var mu sync.Mutex
+	var wanted []url.Values
+	receive := func(r *http.Request) answered {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.URL.Path != pingPath {
+			wanted = append(wanted, r.URL.Query())
+		}
+		return answers[max(len(wanted)-1, 0)]
+	}
+	node := func(w http.ResponseWriter, r *http.Request) {
+		answer := receive(r)
+		if answer.status == noAnswer {
+			<-r.Context().Done()
+			return
+		}
+		w.WriteHeader(answer.status)
+		fmt.Fprint(w, answer.body)
+	}
+	client, err := New(Config{Addresses: []string{serve(t, node), serve(t, node)}, RequestTimeout: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	token, err := client.HoldDurably(context.Background(), "freeze", "carol", "moving", 20*time.Second)
+	mu.Lock()
+	defer mu.Unlock()
+	if token != 5 || err != nil || len(wanted) != len(answers) {
+		t.Fatal(token, err, wanted)
+	}
+	left := 20_000
+	for i, q := range wanted {
+		isCopy := i == 1 || i == 2
+		wait, _ := strconv.Atoi(strings.TrimSuffix(q.Get("wait"), "ms"))
+		if wait > left || q.Get("owner") != "carol" || q.Get("reason") != "moving" {
+			t.Error(i, left, q)
+		}
+		if i > 0 && q.Get("attempt") == wanted[i-1].Get("attempt") != isCopy {
+			t.Error(i, wanted)
+		}
+		left = wait
+	}
+}
+
+func TestAWatchOfAGroupContinuesAfterThePageOfAProxyThatRestarts(t *testing.T) {
+	var mu sync.Mutex
+	reads := map[string]int{}
+	client, err := New(Config{Addresses: []string{serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/watch" && r.URL.Query().Has("wait") {
+			fmt.Fprint(w, `{"revision":3}`)
+			return
+		}
+		if r.URL.Path == "/v1/watch" {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "event: created\nid: 4\ndata: {\"revision\":4,\"kind\":\"created\",\"path\":\"/groups/web/s1\"}\n\n")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		reads[r.URL.Path]++
+		isPage := reads[r.URL.Path] == 1
+		if !isPage {
+			w.Header().Set("Holdfast-Node", "1")
+			w.Header().Set("Holdfast-Kind", "ephemeral")
+		}
+		switch {
+		case isPage:
+			fmt.Fprint(w, "<html>Welcome</html>")
+		case r.URL.Path == "/v1/tree/groups/web/s1":
+			fmt.Fprint(w, "10.0.0.1")
+		case reads[r.URL.Path] == 2:
+			fmt.Fprint(w, `{"children":[]}`)
+		default:
+			fmt.Fprint(w, `{"children":[{"name":"s1","kind":"ephemeral"}]}`)
+		}
+	})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	watch, err := client.Group("web").Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wanted := range []map[string]string{{}, {"s1": "10.0.0.1"}} {
+		if members := within(t, 20*time.Second, watch.Changes()); members == nil || !maps.Equal(members, wanted) {
+			t.Fatal(members, watch.Err())
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -64,6 +65,45 @@ func TestARejectedDowngradeEndsNoHold(t *testing.T) {
 		}
 		if calls := node.named("PUT /v1/locks/orders"); len(calls) != len(answers)+2 {
 			t.Error(mode, calls)
+		}
+	}
+}
+
+func TestAHoldCanBeChangedAfterTheEndOfTheContextOfItsLock(t *testing.T) {
+	s, background := &script{leaseMS: 30_000}, context.Background()
+	s.others = func(c sentCall) (int, string) {
+		lock, isLock := strings.CutPrefix(c.name, "PUT /v1/locks/")
+		if !isLock {
+			return http.StatusOK, `{"token":9}`
+		}
+		return s.grant(7, fmt.Sprintf(`,"lock":%q,"mode":%q`, lock, c.query.Get("mode")))
+	}
+	client := startNode(t, s.answer).client(t, Config{})
+	for name, change := range map[string]func(*Guard) error{
+		"upgrade": func(g *Guard) error {
+			_, err := g.Upgrade(background, 0)
+			return err
+		},
+		"downgrade": func(g *Guard) error { return g.Downgrade(background, Shared) },
+		"value":     func(g *Guard) error { return g.SetValue(background, "x") },
+		"proclaim": func(g *Guard) error {
+			return (&Election{client: client, name: "e", guard: g}).Proclaim(background, "x")
+		},
+		"transfer": func(g *Guard) error {
+			_, err := g.Transfer(background, "other", "")
+			return err
+		},
+	} {
+		for range make([]int, 20) {
+			ctx, cancel := context.WithCancel(background)
+			_, guard, err := client.Lock(ctx, "orders", InMode(Upgradable))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			if err := errors.Join(guard.Ensure(), change(guard)); err != nil {
+				t.Fatal(name, err)
+			}
 		}
 	}
 }
@@ -304,13 +344,8 @@ func TestTheGuardsOfAnUpgradedHoldGetItsReleaseRequest(t *testing.T) {
 		events := &sessionEvents{session: first.session}
 		events.deliver(first.session.held(), &body, now())
 		for _, guard := range []*Guard{first, second} {
-			select {
-			case requested := <-guard.ReleaseRequested():
-				if !requested.Revoke || guard.Token() != 9 {
-					t.Error(name, requested, guard)
-				}
-			default:
-				t.Error(name, "no release request", guard)
+			if requested := within(t, 20*time.Second, guard.ReleaseRequested()); !requested.Revoke || guard.Token() != 9 {
+				t.Error(name, requested, guard)
 			}
 		}
 	}
@@ -351,5 +386,124 @@ func TestAnEventNamesItsHoldByTheTicket(t *testing.T) {
 		if err := guard.Ensure(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestAnEventDuringAReadIsOfALaterRequest(t *testing.T) {
+	var first *Guard
+	first, _ = twoGuards(t, &script{}, func(sentCall) (int, string) {
+		event := eventBody{Kind: "release-requested", Lock: "orders", Token: 7, Reason: "second", WantedInMS: 60_000}
+		first.session.deliverEvent(nil, &event, now())
+		return http.StatusOK, `{"lock":"orders","holders_total":1,"revision":1,"holders":[{"session":"nightly","token":7,` +
+			`"release_request":{"reason":"first","wanted_in_ms":90000}}]}`
+	})
+	first.session.readReleaseRequest(first.session.held()[0], 20*time.Second)
+	if requested := within(t, time.Second, first.ReleaseRequested()); requested.Reason != "second" {
+		t.Error(requested)
+	}
+}
+
+// silentReads is a node that leaves reads of locks without an answer, and counts them. Its keepalives list the holds of ten
+// guards, and later other holds and more fields.
+type silentReads struct {
+	leaseMS     int
+	isHeld      atomic.Bool // all guards exist
+	holds, more string
+	all         atomic.Int32
+	inFlight    atomic.Int32
+}
+
+func (s *silentReads) serve(w http.ResponseWriter, r *http.Request) {
+	lock, isLock := strings.CutPrefix(r.URL.Path, "/v1/locks/")
+	holds, more := heldTokens("l", 1), ""
+	if s.isHeld.Load() {
+		holds, more = s.holds, s.more
+	}
+	switch {
+	case r.Method == http.MethodDelete:
+		w.WriteHeader(http.StatusNoContent)
+	case r.Method == http.MethodGet:
+		s.all.Add(1)
+		s.inFlight.Add(1)
+		<-r.Context().Done()
+		s.inFlight.Add(-1)
+	case isLock:
+		fmt.Fprintf(w, `{"lock":%q,"mode":"exclusive","token":%s,"expires_in_ms":%d}`, lock, lock[1:], s.leaseMS)
+	default:
+		fmt.Fprintf(w, `{"session":"s","incarnation":1,"expires_in_ms":%d,"revision":1,"holds":[%s]%s}`, s.leaseMS, holds, more)
+	}
+}
+
+// heldTokens lists ten holds.
+func heldTokens(name string, from int) string {
+	var holds []string
+	for token := from; token < from+10; token++ {
+		holds = append(holds, fmt.Sprintf(`{"lock":"%s%d","token":%d}`, name, token, token))
+	}
+	return strings.Join(holds, ",")
+}
+
+func (s *silentReads) start(t *testing.T) (*Client, []*Guard) {
+	client, err := New(Config{Addresses: []string{serve(t, s.serve)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	var guards []*Guard
+	for token := 1; token <= 10; token++ {
+		_, guard, err := client.Lock(context.Background(), fmt.Sprint("l", token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		guards = append(guards, guard)
+	}
+	s.isHeld.Store(true)
+	return client, guards
+}
+
+func TestReadsWithoutAnAnswerDelayNoRenewal(t *testing.T) {
+	for way, s := range map[string]*silentReads{
+		"a gap":                 {holds: heldTokens("l", 1), more: `,"gap":{}`},
+		"unlisted holds":        {},
+		"holds without a guard": {holds: heldTokens("l", 1) + "," + heldTokens("s", 21)},
+	} {
+		s := s
+		s.leaseMS = 3_000
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			_, guards := s.start(t)
+			select {
+			case lost := <-guards[0].Lost():
+				t.Fatal(lost)
+			case <-time.After(4500 * time.Millisecond): // longer than the lease, and than all reads one after the other
+			}
+			for _, guard := range guards {
+				if guard.Remaining() < time.Second {
+					t.Error(guard)
+				}
+			}
+			if s.all.Load() < 10 {
+				t.Error(s.all.Load(), "reads")
+			}
+		})
+	}
+}
+
+func TestNoReadOutlivesTheSession(t *testing.T) {
+	s := &silentReads{leaseMS: 30_000, more: `,"gap":{}`}
+	client, _ := s.start(t)
+	for until := time.Now().Add(20 * time.Second); s.inFlight.Load() < readersMax; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal(s.all.Load(), "reads")
+		}
+	}
+	client.Close()
+	for until := time.Now().Add(20 * time.Second); s.inFlight.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("reads go on")
+		}
+	}
+	if all := s.all.Load(); all != readersMax {
+		t.Error(all, "reads")
 	}
 }

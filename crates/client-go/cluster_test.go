@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -323,6 +324,9 @@ func TestSemaphoreAndOwners(t *testing.T) {
 	}
 	if _, err := fencesql.OfSlot(other, two.Slots()[0]); err == nil {
 		t.Error("the fence of another holder's slot")
+	}
+	if err := fencesql.Raise(background(t), new(sql.DB), fencesql.PostgreSQL, fencesql.Of(other)); err == nil {
+		t.Error("a mark without a transaction")
 	}
 	if err := errors.Join(two.Release(), other.Release()); err != nil {
 		t.Error(err)

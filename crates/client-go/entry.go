@@ -43,6 +43,7 @@ type entry struct {
 	limits        holdLimits
 	onLoss        func(*loss) // called once, by the watcher of the session
 	isReported    bool
+	requestedAt   moment // when the latest release request arrived
 }
 
 func newEntry(lock, owner string, attempt int64) *entry {
@@ -83,6 +84,7 @@ func (e *entry) requestRelease(request ReleaseRequest) {
 	if request.Revoke {
 		e.limits.revoke(request.deadline, request.Reason)
 	}
+	e.requestedAt = now()
 	select {
 	case <-e.requests:
 	default:

@@ -88,7 +88,7 @@ type UnavailableError struct {
 	retryAt time.Time
 }
 
-// An OutcomeUnknownError: the call may have taken effect. Repeat it. An acquire needs no repetition, because the client gives
+// An OutcomeUnknownError: the call may have taken effect. Read the state before you repeat it. An acquire needs no repetition, because the client gives
 // its attempt up. Before ForceRelease or RequestRelease without a token, read the lock.
 type OutcomeUnknownError struct {
 	Reason  string
@@ -172,7 +172,7 @@ func (e *UnavailableError) Error() string {
 }
 
 func (e *OutcomeUnknownError) Error() string {
-	return "holdfast: the outcome is unknown, repeat the call: " + e.Reason
+	return "holdfast: the outcome is unknown, the call may have taken effect: " + e.Reason
 }
 
 func (e *RejectedError) Error() string { return "holdfast: " + e.text() }

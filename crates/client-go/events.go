@@ -3,12 +3,15 @@ package holdfast
 import (
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 )
 
 const (
 	// readPart: a read of one lock may take this fraction of the lease.
 	readPart = 8
+	// readersMax is the maximum number of reads at once.
+	readersMax = 4
 	// examineDelay: a hold without a guard is examined after this time. It may be a grant whose answer is in flight.
 	examineDelay = 500 * time.Millisecond
 	// pollPause is the pause between two parked keepalives. It batches events.
@@ -24,6 +27,10 @@ type sessionEvents struct {
 	due       moment
 	failures  int // consecutive parked calls that no node accepted
 	unguarded []unguardedHold
+
+	mu      sync.Mutex
+	reads   []lockRead // not started
+	readers int
 }
 
 // An unguardedHold is a hold of the session without a guard.
@@ -87,7 +94,10 @@ func (p *sessionEvents) deliver(known []knownHold, body *eventsBody, sent moment
 		p.session.deliverEvent(known, &body.Events[i], sent.plus(millis(body.WaitedMS)))
 	}
 	if body.Gap != nil {
-		p.session.readReleaseRequests(known, held/readPart)
+		for _, k := range known {
+			k := k
+			p.read(gapRead(k), func() { p.session.readReleaseRequest(k, held/readPart) })
+		}
 	}
 	p.reconcile(known, body.Holds, held)
 }
@@ -135,20 +145,24 @@ func lossOf(e *entry, event *eventBody) *loss {
 	return &loss{cause: CauseReleasedElsewhere}
 }
 
-// readReleaseRequests reads open release requests from the locks after a gap in the events.
-func (s *session) readReleaseRequests(known []knownHold, timeout time.Duration) {
-	for _, k := range known {
-		var state LockState
-		read := s.send.within(timeout).deliver(s.ctx, get(resource("locks", k.entry.lock), nil))
-		if read.decode(&state) != nil {
+// readReleaseRequest reads an open release request from the lock after a gap in the events.
+func (s *session) readReleaseRequest(k knownHold, timeout time.Duration) {
+	var state LockState
+	read := s.send.within(timeout).deliver(s.ctx, get(resource("locks", k.entry.lock), nil))
+	if read.decode(&state) != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, holder := range state.Holders {
+		request := holder.ReleaseRequest
+		if request == nil || holder.Session != s.name || !k.entry.holds(holder.Token) {
 			continue
 		}
-		for _, holder := range state.Holders {
-			s.mu.Lock()
-			if request := holder.ReleaseRequest; request != nil && holder.Session == s.name && k.entry.holds(holder.Token) {
-				k.entry.requestRelease(newReleaseRequest(request.Reason, request.WantedInMS, request.Revoke, read.sent))
-			}
-			s.mu.Unlock()
+		// An event that came during the read may be of a later request.
+		if k.entry.requestedAt < read.sent {
+			k.entry.requestRelease(newReleaseRequest(request.Reason, request.WantedInMS, request.Revoke, read.sent))
+			signal(s.checked)
 		}
 	}
 }
@@ -161,8 +175,9 @@ func (p *sessionEvents) reconcile(known []knownHold, listed []holdBody, held tim
 	}
 	s.followUpgrades(listed)
 	for _, k := range known {
-		if !isListed(k.entry.lock, k.token) && s.isHeld(k) && !s.isHolder(k, timeout) && s.isHeld(k) {
-			s.loseEntry(k.entry, &loss{cause: CauseReleasedElsewhere})
+		if !isListed(k.entry.lock, k.token) && s.isHeld(k) {
+			k := k
+			p.read(unlistedRead(k), func() { s.verify(k, timeout) })
 		}
 	}
 	p.unguarded = slices.DeleteFunc(p.unguarded, func(h unguardedHold) bool { return !isListed(h.lock, h.token) })
@@ -177,8 +192,60 @@ func (p *sessionEvents) reconcile(known []knownHold, listed []holdBody, held tim
 			e.notifyGranted()
 		}
 		if len(awaiting) == 0 {
-			s.releaseStray(hold, timeout)
+			hold := hold
+			p.read(hold, func() { s.releaseStray(hold, timeout) })
 		}
+	}
+}
+
+// A lockRead is a read of a lock beside the renewal, which would lose the session if it waited for reads.
+type lockRead struct {
+	of  any // the hold, with a type for each kind of read
+	run func()
+}
+
+type (
+	gapRead      knownHold
+	unlistedRead knownHold
+)
+
+// read starts a read of a lock, or queues it behind readersMax others. One read of a kind waits for each hold. The reads end
+// with the session.
+func (p *sessionEvents) read(of any, run func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.ContainsFunc(p.reads, func(other lockRead) bool { return other.of == of }) {
+		return
+	}
+	p.reads = append(p.reads, lockRead{of, run})
+	if p.readers < readersMax {
+		p.readers++
+		go func() {
+			for p.readNext() {
+			}
+		}()
+	}
+}
+
+// readNext returns false when no read is left.
+func (p *sessionEvents) readNext() bool {
+	p.mu.Lock()
+	if len(p.reads) == 0 || p.session.ctx.Err() != nil {
+		p.readers--
+		p.mu.Unlock()
+		return false
+	}
+	next := p.reads[0]
+	p.reads = p.reads[1:]
+	p.mu.Unlock()
+	next.run()
+	return true
+}
+
+// verify loses a hold that the cluster no longer has.
+func (s *session) verify(k knownHold, timeout time.Duration) {
+	if !s.isHolder(k, timeout) && s.isHeld(k) {
+		s.loseEntry(k.entry, &loss{cause: CauseReleasedElsewhere})
 	}
 }
 

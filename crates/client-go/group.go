@@ -259,7 +259,8 @@ func (w *GroupWatch) follow(ctx context.Context, g *Group, watch *Watch) error {
 	}
 	for change, failures := (*Change)(nil), 0; ; {
 		members, err := read(change)
-		if isUncertain(err) {
+		// A node has served the watch, so a page may be that of a proxy that restarts.
+		if isUnclear(err) {
 			failures, change = failures+1, nil
 			if err := sleep(ctx, retryPause(failures)); err != nil {
 				return err

@@ -19,9 +19,11 @@ type holding struct {
 	session *session
 	entries []*entry
 	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	losses  chan *LostError
-	since   time.Time // the grant
+	// ended is cancelled at the loss and at the release, as ctx, but not at the end of the caller's context.
+	ended  context.Context
+	cancel context.CancelCauseFunc // of both
+	losses chan *LostError
+	since  time.Time // the grant
 
 	releasing sync.Mutex
 	isOver    atomic.Bool // released, or on its way
@@ -79,7 +81,13 @@ func (c *Client) hold(ctx context.Context, locks []string, options lockOptions) 
 func (c *Client) newHolding(ctx context.Context, s *session, entries []*entry) *holding {
 	h := &holding{client: c, session: s, entries: entries, since: time.Now()}
 	h.losses = make(chan *LostError, len(h.entries))
-	h.ctx, h.cancel = context.WithCancelCause(ctx)
+	ended, end := context.WithCancelCause(context.Background())
+	derived, cancel := context.WithCancelCause(ctx)
+	h.ctx, h.ended = derived, ended
+	h.cancel = func(cause error) {
+		end(cause)
+		cancel(cause)
+	}
 	if lost := h.watch(); lost != nil {
 		for _, e := range h.entries {
 			h.lost(e, lost)

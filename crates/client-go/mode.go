@@ -87,8 +87,8 @@ func (g *Guard) beginChange(ctx context.Context, fallback Mode) (*modeChange, er
 	case g.entry.changing <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-g.ctx.Done():
-		return nil, g.changeError()
+	case <-g.ended.Done():
+		return nil, context.Cause(g.ended)
 	}
 	change := &modeChange{guard: g, fallback: fallback}
 	if err := g.Ensure(); err != nil {
@@ -96,14 +96,6 @@ func (g *Guard) beginChange(ctx context.Context, fallback Mode) (*modeChange, er
 		return nil, err
 	}
 	return change, nil
-}
-
-// changeError returns the reason why a hold cannot change any more.
-func (g *Guard) changeError() error {
-	if err := g.Ensure(); err != nil {
-		return err
-	}
-	return g.ctx.Err()
 }
 
 func (m *modeChange) end() { <-m.guard.entry.changing }
@@ -200,13 +192,9 @@ func (m *modeChange) call(ctx context.Context, mode Mode, wait time.Duration) (d
 func (m *modeChange) bound(ctx context.Context) (context.Context, func()) {
 	g := m.guard
 	bounded, stop := g.session.bound(ctx, g.entry)
-	stopAtLoss := context.AfterFunc(g.ctx, func() {
-		if g.Ensure() != nil {
-			stop(context.Cause(g.ctx))
-		}
-	})
+	unlink := context.AfterFunc(g.ended, func() { stop(context.Cause(g.ended)) })
 	return bounded, func() {
-		stopAtLoss()
+		unlink()
 		stop(nil)
 	}
 }

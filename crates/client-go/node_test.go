@@ -893,17 +893,24 @@ func TestAPauseOfAnUpgradeEndsWithTheHold(t *testing.T) {
 		return s.grant(5, "")
 	}
 	client := startNode(t, s.answer).client(t, Config{})
-	_, guard, err := client.Lock(context.Background(), "orders", InMode(Upgradable))
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		<-refused
-		guard.session.loseEntry(guard.entry, &loss{cause: CauseRevoked})
-	}()
-	began := time.Now()
-	var lost *LostError
-	if _, err := guard.Upgrade(context.Background(), time.Minute); !errors.As(err, &lost) || time.Since(began) > 10*time.Second {
-		t.Error(err, time.Since(began))
+	for _, isContextOver := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		_, guard, err := client.Lock(ctx, "orders", InMode(Upgradable))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isContextOver {
+			cancel()
+		}
+		go func() {
+			<-refused
+			guard.session.loseEntry(guard.entry, &loss{cause: CauseRevoked})
+		}()
+		began := time.Now()
+		var lost *LostError
+		if _, err := guard.Upgrade(context.Background(), time.Minute); !errors.As(err, &lost) || time.Since(began) > 10*time.Second {
+			t.Error(err, time.Since(began))
+		}
 	}
 }

@@ -68,7 +68,7 @@ func (e *StaleError) Error() string {
 
 func (e *StaleError) Unwrap() error { return e.Err }
 
-// A Querier is a *sql.Tx, or a *sql.Conn in a transaction.
+// A Querier is a *sql.Tx, or a *sql.Conn in a transaction. A *sql.DB is rejected: it has no transaction.
 type Querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -124,6 +124,9 @@ const raiseInPostgreSQL = `SELECT fence_check_shared($1::text, $2::bigint, $3::b
 
 // Raise raises the mark in a transaction. Call it before the transaction reads.
 func Raise(ctx context.Context, q Querier, dialect Dialect, f Fence) error {
+	if _, isPool := q.(interface{ Stats() sql.DBStats }); isPool {
+		return errors.New("holdfast: a pool of connections has no transaction: call Begin or Do, or pass a *sql.Tx")
+	}
 	floor := f.Floor
 	if floor == 0 {
 		floor = f.Token

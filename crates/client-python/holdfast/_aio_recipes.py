@@ -57,7 +57,10 @@ class Observer:
         self._state = _tree.Observer(name)
 
     async def next(self) -> Union[Leader, Gap, None]:
-        """Waits for the next change. A failure does not end the observer: call it again."""
+        """Waits for the next change, after the first answer also through an outage.
+
+        A failure does not end the observer: call it again.
+        """
         return await self._client._call(self._state.next, self._state.put_back)
 
     async def close(self) -> None:
@@ -88,7 +91,10 @@ class Watch:
         return await self._client._call(self._state.start)
 
     async def next(self) -> Union[Change, Gap]:
-        """Waits for the next change. A failure does not end the watch: call it again."""
+        """Waits for the next change, after the first answer also through an outage.
+
+        A failure does not end the watch: call it again.
+        """
         return await self._client._call(self._state.next, self._state.put_back)
 
     async def __aiter__(self) -> AsyncIterator[Union[Change, Gap]]:
@@ -127,7 +133,10 @@ class GroupWatch:
         self._state = _groups.GroupWatch(name)
 
     async def next(self) -> Dict[str, str]:
-        """Waits until the members differ from the last result. A failure does not end the watch: call it again."""
+        """Waits until the members differ from the last result, after the first answer also through an outage.
+
+        A failure does not end the watch: call it again.
+        """
         return await self._client._call(self._state.next, self._state.put_back)
 
     async def __aiter__(self) -> AsyncIterator[Dict[str, str]]:

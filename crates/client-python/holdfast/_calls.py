@@ -103,6 +103,8 @@ class Response:
             return None
         if not isinstance(body, dict) or not isinstance(body.get("code"), str):
             return None
+        if body["code"] not in _CODES and not self.names_node:
+            return None  # Another server has codes, too.
         return Problem(
             code=body["code"],
             title=str(body.get("title", body["code"])),
@@ -186,6 +188,7 @@ class Foreign:
 
 Outcome = Union[Response, Rejection, NotDone, MayBeDone, OldToken, Foreign]
 
+_CODES = frozenset(code for name, code in vars(codes).items() if name.isupper())
 _BUSY = frozenset({codes.LOCK_BUSY, codes.LOCK_IN_COOLDOWN, codes.WAIT_TIMEOUT, codes.NOT_YET})
 
 

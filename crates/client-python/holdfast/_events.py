@@ -3,22 +3,26 @@
 Events (a loss with its cause, a release request) reach the guards immediately. Each answer also lists the session's
 holds, and that list resolves every difference. A guard without a listed hold is lost, and the client never acquires it
 again. A listed hold for which an acquire waits makes the acquire repeat its call at another node. A listed hold without
-an entry of the client (a late copy of a call) is released. Bounds: one record for each hold without a guard.
+an entry of the client (a late copy of a call) is released. The client reads locks beside the renewal, which never waits
+for them. Bounds: one record for each hold without a guard; `_READERS_MAX` reads in flight, one queued of a kind for each hold.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from functools import partial
+from typing import Any, Awaitable, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import _clock, codes
 from ._calls import Call, Copies, get, path, query
 from ._entry import QueueEntry, Stage, is_generated_owner
 from ._lease import ReleaseRequest, deadline, retry_pause
 from ._session import Session
-from .errors import Error, Loss
+from ._within import unless_lost
+from .errors import Error, Loss, Lost
 
 #: A read of one lock may take this part of the remaining lease.
 _READ_PART = 8
+_READERS_MAX = 4
 #: A hold without a guard is examined after this time. It may be a grant whose answer is still in flight.
 _EXAMINE_DELAY = 0.5
 #: The pause between two parked keepalives. It batches events, so a busy session is not renewed for each one.
@@ -50,6 +54,9 @@ class SessionPoll:
         self._failures = 0
         #: The lock and token of each hold without a guard, and when to examine it.
         self._unguarded: Dict[Tuple[str, int], float] = {}
+        #: The reads of locks that have not begun, by their kinds and holds.
+        self._reads: Dict[Tuple[object, ...], Callable[[], Awaitable[None]]] = {}
+        self._readers = 0
 
     def park_time(self, wait: float) -> float:
         """How long to park the next keepalive, if nothing happens."""
@@ -62,9 +69,7 @@ class SessionPoll:
         self.due = _clock.now() + (retry_pause(self._failures) if self._failures else _PAUSE)
         self._failures += 1
 
-    async def deliver(
-        self, known: Sequence[KnownHold], body: Mapping[str, Any], held: float, counted_from: float
-    ) -> None:
+    def deliver(self, known: Sequence[KnownHold], body: Mapping[str, Any], held: float, counted_from: float) -> None:
         """Delivers the events of a parked keepalive's answer to the guards. `held` is the length of the lease.
 
         The times of the events count from `counted_from`.
@@ -77,23 +82,22 @@ class SessionPoll:
         for event in body.get("events", []):
             _deliver_event(self._session, event, counted_from)
         if body.get("gap") is not None:
-            await self._read_release_requests(known, held / _READ_PART)
-        await self.reconcile(known, holds, held)
+            for entry, _ in known:
+                self._read(("gap", entry), partial(self._read_release_request, entry, held / _READ_PART))
+        self.reconcile(known, holds, held)
 
-    async def reconcile(self, known: Sequence[KnownHold], holds: Sequence[Mapping[str, Any]], held: float) -> None:
+    def reconcile(self, known: Sequence[KnownHold], holds: Sequence[Mapping[str, Any]], held: float) -> None:
         """Compares the holds of the guards with those that the cluster lists."""
         listed = {(str(hold["lock"]), int(hold["token"])) for hold in holds}
         for entry, token in known:
             if (entry.lock, token) in listed or not entry.is_held_as(token) or any(map(entry.follow_upgrade, holds)):
                 continue
-            if not await self._is_holder(entry.lock, token, held / _READ_PART) and entry.is_held_as(token):
-                entry.lose(Loss("released-elsewhere"))
-                self._session.limits_changed.set()
+            self._read(("unlisted", entry), partial(self._verify, entry, token, held / _READ_PART))
         self._unguarded = {hold: at for hold, at in self._unguarded.items() if hold in listed}
         for hold in holds:
-            await self._examine(hold, held)
+            self._examine(hold, held)
 
-    async def _examine(self, hold: Mapping[str, Any], held: float) -> None:
+    def _examine(self, hold: Mapping[str, Any], held: float) -> None:
         """Examines a hold that has been listed for long enough, and has no guard or a change that it completes."""
         entries, lock, token = self._session.entries, str(hold["lock"]), int(hold["token"])
         changing = [entry for entry in entries.all() if entry.awaits_upgrade(hold)]
@@ -110,7 +114,24 @@ class SessionPoll:
         for entry in awaiting:
             entry.granted_elsewhere.set()
         if not awaiting:
-            await self._release_stray(lock, token, held / _READ_PART)
+            self._read(("stray", lock, token), partial(self._release_stray, lock, token, held / _READ_PART))
+
+    def _read(self, of: Tuple[object, ...], read: Callable[[], Awaitable[None]]) -> None:
+        """Starts a read of a lock, or queues it behind others. The reads end with the session."""
+        self._reads[of] = read
+        if self._readers < _READERS_MAX:
+            self._readers += 1
+            self._session.start(self._read_queued())
+
+    async def _read_queued(self) -> None:
+        try:
+            while self._reads:
+                read = self._reads.pop(next(iter(self._reads)))
+                await unless_lost(self._session.lost, read())
+        except Lost:
+            pass  # The session is over.
+        finally:
+            self._readers -= 1
 
     async def _read_lock(self, lock: str, timeout: float) -> Optional[Dict[str, Any]]:
         try:
@@ -122,6 +143,12 @@ class SessionPoll:
         holders: List[Mapping[str, Any]] = body.get("holders", [])
         name = self._session.name
         return next((h for h in holders if h.get("token") == token and h.get("session") == name), None)
+
+    async def _verify(self, entry: QueueEntry, token: int, timeout: float) -> None:
+        """Loses a hold that the cluster no longer has."""
+        if not await self._is_holder(entry.lock, token, timeout) and entry.is_held_as(token):
+            entry.lose(Loss("released-elsewhere"))
+            self._session.limits_changed.set()
 
     async def _is_holder(self, lock: str, token: int, timeout: float) -> bool:
         """Whether the session holds the lock under this token: the node that renewed may be behind the grant.
@@ -154,17 +181,18 @@ class SessionPoll:
         except Error:
             pass  # The next examination finds the hold again.
 
-    async def _read_release_requests(self, known: Sequence[KnownHold], timeout: float) -> None:
-        """Reads open release requests from the locks after a gap in the events."""
-        for entry, _ in known:
-            sent = _clock.now()
-            body = await self._read_lock(entry.lock, timeout)
-            holder = self._holder(body, entry.token) if body else None
-            request = holder.get("release_request") if holder else None
-            if request:
-                received = release_request(request, sent)
-                if entry.limits.request is None or not entry.limits.request.is_same(received):
-                    entry.request_release(received)
+    async def _read_release_request(self, entry: QueueEntry, timeout: float) -> None:
+        """Reads an open release request from the lock after a gap in the events."""
+        sent, known = _clock.now(), entry.limits.request
+        body = await self._read_lock(entry.lock, timeout)
+        holder = self._holder(body, entry.token) if body else None
+        request = holder.get("release_request") if holder else None
+        # An event that came during the read may be of a later request.
+        if request and entry.limits.request is known:
+            received = release_request(request, sent)
+            if known is None or not known.is_same(received):
+                entry.request_release(received)
+                self._session.limits_changed.set()
 
 
 def release_request(body: Mapping[str, Any], counted_from: float) -> ReleaseRequest:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Dict, List, Optional, Union
+from functools import partial
+from typing import Any, Awaitable, Callable, Dict, List, Optional, Union
 
 from . import codes
 from ._calls import Call, Copies, get, query
 from ._core import Core
 from ._session import FORKED, Session
-from ._tree import Change, Gap, Watch, tree_path
+from ._tree import Change, Gap, Watch, tree_path, until_certain
 from .errors import Error, InvalidArgument, Loss, Lost, Rejected, UnexpectedResponse
 
 #: The members of one page of a list.
@@ -161,7 +162,7 @@ class GroupWatch:
         before, self._members = self._members, None
         if before is None:
             await self._watch.start(core)
-            self._members = await core.unless_closing(members(core, self._group))
+            self._members = await self._read(core, partial(members, core, self._group))
             return dict(self._members)
         now = before
         while now == before:
@@ -171,13 +172,16 @@ class GroupWatch:
                 # No change was taken, so the next call continues from here.
                 self._members = before
                 raise
-            now = await core.unless_closing(self._after(core, change, before))
+            now = await self._read(core, partial(self._after, core, change, before))
         self._members = now
         return dict(now)
 
     def put_back(self, _members: Dict[str, str]) -> None:
         """Reads the members again, for a caller that did not get them."""
         self._members = None
+
+    async def _read(self, core: Core, read: Callable[[], Awaitable[Dict[str, str]]]) -> Dict[str, str]:
+        return await core.unless_closing(until_certain(read, lambda: self._watch.is_served))
 
     async def _after(self, core: Core, change: Union[Change, Gap], before: Dict[str, str]) -> Dict[str, str]:
         if isinstance(change, Gap):

@@ -80,8 +80,10 @@ class GuardBase(Generic[LostT, RequestT]):
     def __del__(self) -> None:
         held = getattr(self, "_held", None)
         if held and not held.is_over and _engine.is_current(held.session.engine):
-            warnings.warn(f"a guard was not released: {self!r}", ResourceWarning, source=self, stacklevel=2)
+            shown = repr(self)
             call_soon(held.session.engine.loop, held.release_in_background)
+            # This raises where warnings are errors.
+            warnings.warn(f"a guard was not released: {shown}", ResourceWarning, source=self, stacklevel=2)
 
 
 class EnteredGuards(Generic[GuardT]):
@@ -143,7 +145,14 @@ class SingleGuardBase(GuardBase[LostT, RequestT]):
 
     def headers(self, resource: Optional[str] = None) -> Dict[str, str]:
         """The header that carries the token to an HTTP service. The resource is the lock unless another one is named."""
-        return {"Fencing-Token": fencing_header(self.token, resource or self.lock, self.min_valid_token)}
+        resource = resource or self.lock
+        return {"Fencing-Token": fencing_header(self.token, resource, self._floor_of(resource))}
+
+    def _floor_of(self, resource: str) -> int:
+        """The floor of a resource. One that has no other holder, such as a slot of the guard, gets the whole token."""
+        has_others = self.mode != "exclusive" or bool(self.slots)
+        is_own_slot = resource in [f"{self.lock}#{slot}" for slot in self.slots]
+        return self.min_valid_token if has_others and not is_own_slot else self.token
 
     def __repr__(self) -> str:
         return f"<Guard of {self.lock!r}, token {self.token}, session {self.session!r}, {self._state()}>"

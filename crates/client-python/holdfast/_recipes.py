@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
+from . import codes
 from ._calls import Call, Copies, Parameters, Response, get, millis, path, query
 from ._core import Core
 from ._hold import GRANT, Hold
@@ -219,20 +220,29 @@ async def force_release(core: Core, lock: str, reason: str, token: Optional[int]
 
 async def hold_durably(core: Core, lock: str, owner: str, reason: str, wait: float) -> int:
     """Returns the token. A late copy of the call acquires nothing after the release: its attempt is then over."""
-    after = 0
+    loop = asyncio.get_running_loop()
+    until, after = loop.time() + wait, 0
     while True:
         parameters: Parameters = {"hold": "durable", "owner": owner, "reason": reason, "attempt": numbers.after(after)}
-        target = path("locks", lock) + query({**parameters, "wait": millis(wait) if wait else None})
+
+        def call(left: float) -> Call:
+            target = path("locks", lock) + query({**parameters, "wait": millis(left) if left else None})
+            return Call("PUT", target, wait=left, copies=Copies.HARMLESS)
+
         try:
-            body = await core.json(Call("PUT", target, wait=wait, copies=Copies.HARMLESS), token=int)
+            # The copies of one attempt share the place in the queue.
+            answer = await core.unless_closing(core.calls.repeat_until(until, lambda: True, call))
+            return int(answer.json(token=int)["token"])
+        except Busy as busy:
+            # The attempt ended with its wait, which one call may shorten.
+            if busy.code != codes.WAIT_TIMEOUT or loop.time() >= until:
+                raise
         except Rejected as error:
             newest = newest_attempt(error)
-            if newest is None or after:
+            if newest is None or (after and loop.time() >= until):
                 raise
-            # Another program of the owner has a clock that is ahead.
+            # The wait of an earlier copy has ended, or another program of the owner has a clock that is ahead.
             after = newest
-        else:
-            return int(body["token"])
 
 
 async def release_durable(core: Core, lock: str, owner: str, token: int) -> None:

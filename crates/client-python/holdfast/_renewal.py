@@ -89,7 +89,7 @@ async def _poll(session: Session, poll: SessionPoll) -> None:
         poll.poll_failed()
         await _renew(session, poll)
     elif (body := _acknowledged(session, delivery)) is not None:
-        await poll.deliver(known, body, session.lease.held, delivery.counted_from(body))
+        poll.deliver(known, body, session.lease.held, delivery.counted_from(body))
 
 
 async def _renew(session: Session, poll: SessionPoll) -> None:
@@ -101,7 +101,7 @@ async def _renew(session: Session, poll: SessionPoll) -> None:
         session.renewal_failed(delivery.error)
         report(session.metrics.renewed, session.name, False)
     elif (body := _acknowledged(session, delivery)) is not None:
-        await poll.reconcile(known, body.get("holds", []), session.lease.held)
+        poll.reconcile(known, body.get("holds", []), session.lease.held)
 
 
 def _acknowledged(session: Session, delivery: Delivery) -> Optional[Dict[str, Any]]:

@@ -58,7 +58,10 @@ class Observer:
         self._state = _tree.Observer(name)
 
     def next(self) -> Union[Leader, Gap, None]:
-        """Waits for the next change. A failure does not end the observer: call it again."""
+        """Waits for the next change, after the first answer also through an outage.
+
+        A failure does not end the observer: call it again.
+        """
         return self._client._call(self._state.next, self._state.put_back)
 
     def close(self) -> None:
@@ -89,7 +92,10 @@ class Watch:
         return self._client._call(self._state.start)
 
     def next(self) -> Union[Change, Gap]:
-        """Waits for the next change. A failure does not end the watch: call it again."""
+        """Waits for the next change, after the first answer also through an outage.
+
+        A failure does not end the watch: call it again.
+        """
         return self._client._call(self._state.next, self._state.put_back)
 
     def __iter__(self) -> Iterator[Union[Change, Gap]]:
@@ -128,7 +134,10 @@ class GroupWatch:
         self._state = _groups.GroupWatch(name)
 
     def next(self) -> Dict[str, str]:
-        """Waits until the members differ from the last result. A failure does not end the watch: call it again."""
+        """Waits until the members differ from the last result, after the first answer also through an outage.
+
+        A failure does not end the watch: call it again.
+        """
         return self._client._call(self._state.next, self._state.put_back)
 
     def __iter__(self) -> Iterator[Dict[str, str]]:

@@ -6,7 +6,8 @@ import asyncio
 import json
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Deque, Dict, List, Mapping, Optional, Union
+from functools import partial
+from typing import Any, Awaitable, Callable, Deque, Dict, List, Mapping, Optional, TypeVar, Union
 
 from . import _engine, codes
 from ._calls import Call, Foreign, MayBeDone, NotDone, OldToken, Parameters, Rejection, get, millis, path, query
@@ -14,7 +15,7 @@ from ._core import Core
 from ._http import Stream
 from ._lease import retry_pause
 from ._signal import call_soon
-from .errors import Error, InvalidArgument, Rejected, Unavailable, UnexpectedResponse
+from .errors import Error, InvalidArgument, Rejected, Unavailable, UnexpectedResponse, is_unclear, retry_at
 
 #: A stream without bytes for this long is dead, because nodes write a comment at least every fifteen seconds.
 _SILENCE_MAX = 45.0
@@ -22,6 +23,8 @@ _HEAD_TIMEOUT = 6.0
 _EVENT_MAX = 64 * 1024
 #: The time of one long poll.
 _POLL = 30.0
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -117,11 +120,27 @@ async def remove(core: Core, znode: str, conditions: Mapping[str, str], recursiv
     return int(removed.headers.get("holdfast-deleted", "1"))
 
 
+async def until_certain(read: Callable[[], Awaitable[T]], is_served: Callable[[], bool]) -> T:
+    """Repeats a read of an observer that a node has served. A proxy that restarts may answer with a page."""
+    failures = 0
+    while True:
+        try:
+            return await read()
+        except Error as error:
+            if not (is_unclear(error) and is_served()):
+                raise
+            failures += 1
+            until_retry = retry_at(error) - asyncio.get_running_loop().time()
+            await asyncio.sleep(max(retry_pause(failures), until_retry))
+
+
 class Watch:
     """The changes of a part of the tree. It continues at any node after the last revision that it returned."""
 
     def __init__(self, selection: Parameters, since: Optional[int]) -> None:
         self._selection, self._since = selection, since
+        #: Whether a node has answered.
+        self.is_served = False
         self._pending: Deque[Union[Change, Gap]] = deque()
 
     async def start(self, core: Core) -> int:
@@ -129,21 +148,24 @@ class Watch:
         if self._since is None:
             call = get("/v1/watch" + query({**self._selection, "wait": "0ms"}))
             body = await core.unless_closing(core.json(call, revision=int))
-            self._since = int(body["revision"])
+            self._since, self.is_served = int(body["revision"]), True
         return self._since
 
     async def next(self, core: Core) -> Union[Change, Gap]:
         since = await self.start(core)
         while not self._pending:
             parameters: Parameters = {**self._selection, "since": since, "wait": millis(_POLL)}
+            call = get("/v1/watch" + query(parameters), _POLL)
+            poll = partial(core.json, call, events=list, revision=int)
             try:
-                body = await core.unless_closing(core.json(get("/v1/watch" + query(parameters), _POLL), events=list, revision=int))
+                body = await core.unless_closing(until_certain(poll, lambda: self.is_served))
             except Rejected as error:
                 if error.code != codes.REVISION_COMPACTED or error.problem is None:
                     raise
                 self._since = int(error.problem.facts["restart_from"])
                 return Gap(self._since)
-            self._since = since = int(body["revision"])
+            self._since, self.is_served = int(body["revision"]), True
+            since = self._since
             for event in body["events"]:
                 self._pending.append(Change(event["kind"], event["path"], event["revision"], event))
         return self._pending.popleft()
@@ -166,6 +188,8 @@ class Observer:
         self._opened_at = 0.0
         self._node: Optional[int] = None
         self._last: Optional[int] = None
+        #: When each node may get the call again.
+        self._not_before: List[float] = []
         self._text = b""
         #: Consecutive streams that ended soon and without a change.
         self._short_streams = 0
@@ -176,6 +200,7 @@ class Observer:
         if self._core is not core:
             self._core, self._engine = core, _engine.current()
             self._reading, self._stream, self._node, self._text = None, None, None, b""
+            self._not_before = [0.0] * len(core.calls.nodes)
         while not self._pending:
             if self._reading is None:
                 self._reading = asyncio.ensure_future(self._read(core))
@@ -190,7 +215,7 @@ class Observer:
 
     async def _read(self, core: Core) -> Union[Leader, Gap, None]:
         try:
-            return await core.unless_closing(self._next_change(core))
+            return await core.unless_closing(until_certain(partial(self._next_change, core), lambda: self._node is not None))
         except Exception:
             self._leave_node(core)
             raise
@@ -246,13 +271,12 @@ class Observer:
         until = loop.time() + core.calls.request_timeout
         if self._short_streams > 1:
             await asyncio.sleep(retry_pause(self._short_streams))
-        not_before = [0.0] * len(nodes)
         while True:
-            error: Error = Unavailable("no node was tried")
+            error: Error = Unavailable("no node was tried", min(self._not_before))
             #: The reasons of the addresses where another server answered.
             pages: List[str] = []
             for node in sorted(nodes.order(), key=lambda node: node == self._node):
-                if not_before[node] > loop.time():
+                if self._not_before[node] > loop.time():
                     continue
                 outcome = await nodes.open_stream(self._path, node, self._last, _HEAD_TIMEOUT)
                 if isinstance(outcome, Stream):
@@ -266,14 +290,14 @@ class Observer:
                     pages.append(outcome.reason)
                     error = Unavailable(outcome.reason)
                 elif isinstance(outcome, (NotDone, MayBeDone)):
-                    error = Unavailable(outcome.reason)
-                    outcome.retry_after.refuse(not_before, node, loop.time())
+                    outcome.retry_after.refuse(self._not_before, node, loop.time())
+                    error = Unavailable(outcome.reason, min(self._not_before))
             if len(pages) == len(nodes):
                 raise UnexpectedResponse("; ".join(pages))
-            retry_at = max(loop.time() + 0.2, min(not_before))
-            if retry_at >= until:
+            open_at = max(loop.time() + 0.2, min(self._not_before))
+            if open_at >= until:
                 raise error
-            await asyncio.sleep(retry_at - loop.time())
+            await asyncio.sleep(open_at - loop.time())
 
     async def _event(self, core: Core) -> Optional[Dict[str, str]]:
         """The fields of the next event; `None` if the stream ended, its event is too long or its node stopped answering."""

@@ -128,7 +128,7 @@ class Client(Caller):
     async def hold_durably(self, lock: str, owner: str, reason: str, *, wait: Duration = 0.0) -> int:
         """Acquires a lock with a durable hold, or finds the hold that the owner has, and returns its token.
 
-        The hold outlasts this program: store the token, which alone releases it. The `wait` is at most five minutes.
+        The hold outlasts this program: store the token, which alone releases it.
         """
         wanted = (check_name(lock), owner, reason, seconds(wait, "wait"))
         return await self._call(lambda core: _recipes.hold_durably(core, *wanted))

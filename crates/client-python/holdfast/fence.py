@@ -50,6 +50,9 @@ SELECT fence_check_shared(resource, token, floor, holder), set_config('fence.res
        AS claim (resource, token, floor, holder)
 """
 
+#: A flag of MySQL's protocol.
+_SERVER_STATUS_IN_TRANS = 1
+
 _MYSQL_RAISE = "CALL fence_check_shared(%s, %s, %s, %s)"
 
 
@@ -93,10 +96,7 @@ def claim(of: Holder, resource: Optional[str] = None) -> Claim:
         return replace(of, resource=resource) if resource else of
     of.ensure()
     resource = resource or of.lock
-    has_others = of.mode != "exclusive" or bool(of.slots)
-    is_own_slot = resource in [f"{of.lock}#{slot}" for slot in of.slots]
-    floor = of.min_valid_token if has_others and not is_own_slot else of.token
-    return Claim(resource, of.token, floor, of.session)
+    return Claim(resource, of.token, of._floor_of(resource), of.session)
 
 
 class Cursor(Protocol):
@@ -108,7 +108,8 @@ class Cursor(Protocol):
 def postgresql(cursor: Cursor, of: Holder, resource: Optional[str] = None) -> Claim:
     """Raises the mark in PostgreSQL. Call it as the first statement of the transaction, at `READ COMMITTED`.
 
-    The next statement then sees every write of the former holder. Works with psycopg, psycopg2 and Django's cursors.
+    The next statement then sees every write of the former holder. Works with psycopg, psycopg2 and Django's cursors. Raises
+    `ValueError` if no transaction is open.
     """
     claimed = claim(of, resource)
     try:
@@ -117,6 +118,7 @@ def postgresql(cursor: Cursor, of: Holder, resource: Optional[str] = None) -> Cl
         if _is_stale(error):
             raise Stale(claimed.resource, claimed.token) from error
         raise
+    _check_transaction(getattr(cursor, "connection", None))
     return claimed
 
 
@@ -149,6 +151,7 @@ def sqlalchemy(connection: Any, of: Holder, resource: Optional[str] = None) -> C
         _execute(connection, text("CALL fence_check_shared(:resource, :token, :floor, :holder)"), claimed)
     else:
         raise NotImplementedError(f"no guard for {dialect}: raise the mark by another statement")
+    _check_transaction(connection.connection.driver_connection)
     return claimed
 
 
@@ -173,6 +176,7 @@ def mysql(cursor: Cursor, of: Holder, resource: Optional[str] = None) -> Claim:
         if _is_stale(error):
             raise Stale(claimed.resource, claimed.token) from error
         raise
+    _check_transaction(getattr(cursor, "connection", None))
     return claimed
 
 
@@ -191,10 +195,16 @@ def sqlite(
     try:
         raise_mark_sqlite(connection, claimed)
         yield connection
-        connection.commit()
+        _end(connection, "COMMIT")
     except BaseException:
-        connection.rollback()
+        _end(connection, "ROLLBACK")
         raise
+
+
+def _end(connection: sqlite3.Connection, statement: str) -> None:
+    # With `autocommit=True`, `commit()` does nothing.
+    if connection.in_transaction:
+        connection.execute(statement)
 
 
 def raise_mark_sqlite(connection: Any, claimed: Claim) -> None:
@@ -203,6 +213,27 @@ def raise_mark_sqlite(connection: Any, claimed: Claim) -> None:
     if raised.rowcount == 0:
         row = connection.execute("SELECT token FROM fence WHERE resource = ?", (claimed.resource,)).fetchone()
         raise Stale(claimed.resource, claimed.token, row[0] if row else None)
+    _check_transaction(connection)
+
+
+def _check_transaction(connection: Any) -> None:
+    """Rejects a connection that has committed the mark by itself. A driver without a transaction status is accepted."""
+    if _is_in_transaction(connection) is False:
+        raise ValueError("no transaction is open: begin one, or turn autocommit off. The mark and the writes need the same one")
+
+
+def _is_in_transaction(connection: Any) -> Optional[bool]:
+    """The transaction status of the driver; `None` for a driver without one, such as mysqlclient."""
+    status = getattr(connection, "in_transaction", None)  # sqlite3 and aiosqlite
+    for name in ("get_transaction_status", "is_in_transaction"):  # psycopg2 and aiomysql; asyncpg
+        if status is None and callable(getattr(connection, name, None)):
+            status = getattr(connection, name)()
+    flags = getattr(connection, "server_status", None)  # PyMySQL
+    if status is None and isinstance(flags, int):
+        status = flags & _SERVER_STATUS_IN_TRANS
+    if status is None:
+        status = getattr(getattr(connection, "info", None), "transaction_status", None)  # psycopg
+    return None if status is None else bool(status)
 
 
 def _is_stale(error: BaseException) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Callable, Coroutine, Dict, List, Optional, Tuple, TypeVa
 from holdfast import _clock, _engine
 from holdfast._calls import Call, Foreign, Rejection, Response, classify
 from holdfast._core import Core, Options
+from holdfast._events import SessionPoll
 from holdfast._request import LockRequest
 from holdfast._retry import Delivery, Route
 from holdfast._send import Calls
@@ -76,6 +77,12 @@ class Fake:
         for name, value in {"ago": ago, "sent": [], "answer": answer, "keepalive": None}.items():
             object.__setattr__(self.calls, name, value)
         self.core.calls = self.calls
+
+
+async def reads_over(poll: SessionPoll) -> None:
+    """Waits for the reads that an answer of a keepalive has started."""
+    while poll._readers:
+        await asyncio.sleep(0)
 
 
 def on_engine(work: Callable[[], Coroutine[Any, Any, T]]) -> T:

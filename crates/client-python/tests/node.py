@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 #: A status and a body, as JSON or as bytes; `None` closes the connection after the request. The header `Retry-After` has the whole seconds of
 #: the fact `retry_after_ms`, as that of a node.
@@ -23,6 +23,8 @@ class Node:
     def __init__(self, answer: Callable[[str], Answer], has_all: bool = False) -> None:
         #: The method and the target of each call but keepalives.
         self.calls: List[str] = []
+        #: The headers of each answer with a body.
+        self.headers: Dict[str, str] = {}
         self._answer, self._has_all = answer, has_all
         self._over = threading.Event()
         node = self
@@ -40,7 +42,8 @@ class Node:
                 body = answer[1] if isinstance(answer[1], bytes) else b"" if is_end else json.dumps(answer[1]).encode()
                 self.send_response(204 if is_end else answer[0])
                 if not is_end:
-                    self.send_header("content-length", str(len(body)))
+                    for name, value in {"content-length": str(len(body)), **node.headers}.items():
+                        self.send_header(name, value)
                 if not isinstance(answer[1], bytes) and "retry_after_ms" in answer[1]:
                     self.send_header("retry-after", str(answer[1]["retry_after_ms"] // 1000))
                 self.end_headers()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from typing import Any, List, Optional, Tuple
 
+import holdfast
 import pytest
-from node import SESSION
-from fake import EXPIRED, NOT_HOLDER, PAGE, Answer, Fake, grant, on_engine, opened, request
+from node import SESSION, Node
+from fake import EXPIRED, NOT_HOLDER, PAGE, Answer, Fake, grant, on_engine, opened, reads_over, request
 from holdfast import _clock, _groups, _mode, _recipes, _transfer
 from holdfast._calls import Call
 from holdfast._engine import Engine
@@ -106,7 +108,9 @@ class TestReleaseRequest:
             known = held.session.entries.held()
             monkeypatch.setattr(_clock, "now", lambda: moment[0])
             body = {"gap": {"until": 1}, "holds": [{"lock": "a", "token": 5}]}
-            await SessionPoll(held.session).deliver(known, body, 30.0, before)
+            poll = SessionPoll(held.session)
+            poll.deliver(known, body, 30.0, before)
+            await reads_over(poll)
             monkeypatch.undo()
             received = held.release_request()
             await held.release()
@@ -136,7 +140,7 @@ class TestReleaseRequest:
                 lost = {"kind": kind, "cause": "force-released", "reason": "stuck", **hold}
                 events, holds = [{"kind": "granted", **hold}, lost], []
             body = {"events": events, "holds": holds}
-            await SessionPoll(first.session).deliver(first.session.entries.held(), body, 30.0, _clock.now())
+            SessionPoll(first.session).deliver(first.session.entries.held(), body, 30.0, _clock.now())
             losses = [held.holds[0].loss() for held in (first, second)]
             causes = [loss.cause if loss else None for loss in losses]
             seen = [(held.release_request() is not None, cause) for held, cause in zip((first, second), causes)]
@@ -167,7 +171,9 @@ class TestReleaseRequest:
             events = [granted, requested] if way == "after the upgrade" else [requested, granted]
             news = {"gap": {"until": 1}} if way == "in a gap" else {"events": events}
             body = {**news, "holds": [{"lock": "a", "ticket": 5, "token": 9}]}
-            await SessionPoll(first.session).deliver(known, body, 30.0, _clock.now())
+            poll = SessionPoll(first.session)
+            poll.deliver(known, body, 30.0, _clock.now())
+            await reads_over(poll)
             seen = [(held.release_request() is not None, held.holds[0].entry.token) for held in (first, second)]
             for held in (first, second):
                 await held.release()
@@ -187,13 +193,99 @@ class TestUnlistedHold:
         async def run() -> Tuple[bool, int]:
             fake = Fake(answer, "nightly")
             held = await fake.core.acquire(request())
-            await SessionPoll(held.session).reconcile(held.session.entries.held(), [], 30.0)
+            poll = SessionPoll(held.session)
+            poll.reconcile(held.session.entries.held(), [], 30.0)
+            await reads_over(poll)
             seen = held.loss() is not None, len(fake.calls.targets("GET", "/fence/"))
             with contextlib.suppress(Lost):
                 await held.release()
             return seen
 
         assert on_engine(run) == (is_lost, 1)
+
+
+class TestReadsBesideTheRenewal:
+    @pytest.mark.parametrize("way", ["a gap", "unlisted holds", "holds without a guard"])
+    def test_those_without_an_answer_delay_no_renewal(self, way: str) -> None:
+        locks = [f"l{token}" for token in range(1, 11)]
+        lease, listed = {**SESSION, "expires_in_ms": 3000}, [{"lock": lock, "token": int(lock[1:])} for lock in locks]
+        is_held = threading.Event()
+        answered: List[float] = []
+
+        def answer(call: str) -> Any:
+            if "/v1/sessions/" in call and "/keepalive" not in call:
+                return 200, lease
+            if call.startswith("PUT /v1/locks/l"):
+                lock = call.split("?")[0].rpartition("/")[2]
+                return 200, {**grant(int(lock[1:])), "lock": lock, "expires_in_ms": 3000}
+            if "/keepalive" not in call:
+                return node.hold() if call.startswith("GET ") else (200, {})
+            answered.append(time.monotonic())
+            if not is_held.is_set():
+                return 200, {**lease, "holds": listed}
+            if way == "unlisted holds":
+                return 200, lease
+            strays = [{"lock": f"s{token}", "token": token} for token in range(21, 31)]
+            return 200, {**lease, "holds": listed + strays} if way != "a gap" else {**lease, "holds": listed, "gap": {"until": 1}}
+
+        with Node(answer, has_all=True) as node, holdfast.Client(node.address) as hf:
+            guards = [hf.lock(lock).acquire() for lock in locks]
+            is_held.set()
+            until = time.monotonic() + 4.5
+            while time.monotonic() < until and not guards[0].lost.is_set():
+                guards[0].lost.wait(0.1)
+            for guard in guards:
+                guard.ensure()
+            assert answered[-1] > until - 2.0
+
+    def test_few_run_at_once_and_none_outlives_the_session(self) -> None:
+        async def run() -> Tuple[int, int, int]:
+            def answer(call: Call) -> Any:
+                if call.method == "PUT" and "/locks/" in call.target:
+                    return 200, {**grant(5), "lock": call.target.split("?")[0].rpartition("/")[2]}
+                return asyncio.Event().wait() if call.method == "GET" else opened(call)
+
+            fake = Fake(answer)
+            helds = [await fake.core.acquire(LockRequest.of([f"l{number}"], {})) for number in range(9)]
+            session = helds[0].session
+            poll, known = SessionPoll(session), session.entries.held()
+            for _ in range(2):
+                poll.deliver(known, {"gap": {"until": 1}, "holds": []}, 30.0, _clock.now())
+            while len(fake.calls.targets("GET")) < 4:
+                await asyncio.sleep(0)
+            for _ in range(99):  # A fifth read would begin meanwhile.
+                await asyncio.sleep(0)
+            counts = len(fake.calls.targets("GET")), len(poll._reads)
+            await fake.core.close()
+            await reads_over(poll)
+            return (*counts, len(fake.calls.targets("GET")))
+
+        assert on_engine(run) == (4, 9 + 9 - 4, 4)
+
+    def test_an_event_during_a_read_is_of_a_later_request(self) -> None:
+        async def run() -> Optional[str]:
+            is_read, may_answer = asyncio.Event(), asyncio.Event()
+
+            async def lock_state() -> Answer:
+                is_read.set()
+                await may_answer.wait()
+                holder = {"session": held.session.name, "token": 5, "release_request": {"reason": "first", "wanted_in_ms": 9000}}
+                return 200, {"holders": [holder], "holders_total": 1}
+
+            fake = Fake(lambda call: lock_state() if call.method == "GET" else opened(call))
+            held = await fake.core.acquire(request())
+            poll, holds = SessionPoll(held.session), [{"lock": "a", "token": 5}]
+            poll.deliver(held.session.entries.held(), {"gap": {"until": 1}, "holds": holds}, 30.0, _clock.now())
+            await is_read.wait()
+            event = {"kind": "release-requested", "lock": "a", "token": 5, "reason": "second", "wanted_in_ms": 5000}
+            poll.deliver(held.session.entries.held(), {"events": [event], "holds": holds}, 30.0, _clock.now())
+            may_answer.set()
+            await reads_over(poll)
+            received = held.release_request()
+            await held.release()
+            return received.reason if received else None
+
+        assert on_engine(run) == "second"
 
 
 class TestEndedSession:

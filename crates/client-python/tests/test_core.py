@@ -22,7 +22,7 @@ from node import PAGES
 
 
 def problem(status: int, body: str) -> Response:
-    return Response(status, {"holdfast-request-id": "1-a-2"}, body.encode())
+    return Response(status, {"holdfast-node": "1", "holdfast-request-id": "1-a-2"}, body.encode())
 
 
 class TestLease:
@@ -186,6 +186,9 @@ class TestClassify:
             assert isinstance(classify("n", Response(status, {}, body)), Foreign), (status, body)
         assert isinstance(classify("n", Response(200, {"holdfast-node": "1"}, b"")), Response)
         assert isinstance(classify("n", Response(204, {}, b"")), Response)
+        for status, outcome in ((404, Foreign), (503, MayBeDone)):
+            body = b'{"code":"NoRoute","message":"no healthy upstream"}'
+            assert isinstance(classify("n", Response(status, {}, body)), outcome)
         rejection = classify("n", Response(404, {"holdfast-node": "1"}, b""))
         assert isinstance(rejection, Rejection) and isinstance(rejection.error, errors.UnexpectedResponse)
 

@@ -169,7 +169,7 @@ class TestModeChange:
                 await (await fake.core.acquire(request(mode="exclusive", owner="o"))).release()
             else:
                 listed = [{"lock": "a", "ticket": 1, "token": 6}, {"lock": "a", "ticket": 2, "token": 4}]
-                await SessionPoll(first.session).reconcile(first.session.entries.held(), listed, 30.0)
+                SessionPoll(first.session).reconcile(first.session.entries.held(), listed, 30.0)
             seen = [(held.holds[0].loss(), held.holds[0].grant.token, held.holds[0].entry.token) for held in (first, second)]
             for held in (first, second, other):
                 await held.release()
@@ -198,7 +198,7 @@ class TestModeChange:
             while not fake.calls.targets("PUT", "change="):
                 await asyncio.sleep(0)
             listed = [{"lock": "a", "ticket": 5, "token": 9}]
-            await SessionPoll(outer.session).reconcile(outer.session.entries.held(), listed, 30.0)
+            SessionPoll(outer.session).reconcile(outer.session.entries.held(), listed, 30.0)
             await within(5.0, upgrade)
             tokens = outer.holds[0].grant.token, inner.holds[0].grant.token
             for held in (inner, outer):
@@ -223,7 +223,7 @@ class TestModeChange:
             entry = changing.holds[0].entry
             entry.ticket, entry.stage = ticket, Stage.CONVERTING
             listed = [{"lock": "a", "ticket": ticket, "token": 5}, {"lock": "a", "ticket": other, "token": 9}]
-            await SessionPoll(holder.session).reconcile(holder.session.entries.held(), listed, 30.0)
+            SessionPoll(holder.session).reconcile(holder.session.entries.held(), listed, 30.0)
             for held in (changing, holder):
                 await held.release()
             return entry.granted_elsewhere.is_set(), entry.token
@@ -417,6 +417,32 @@ class TestObserver:
 
         with FakeNode(lambda _: page, has_all=True) as foreign:
             assert on_engine(lambda: run(foreign)) == 1
+
+    @pytest.mark.parametrize("page", [*PAGES, (503, b"<html>Bad gateway</html>")])
+    def test_a_stream_continues_after_the_page_of_a_proxy_that_restarts(self, page: Tuple[int, bytes]) -> None:
+        async def run() -> List[Union[Leader, Gap, None]]:
+            async with node() as served:
+                core = Core(replace(served.options, request_timeout=0.1))
+                observer = Observer("e")
+                changes = [asyncio.ensure_future(observer.next(core))]
+                for _ in range(2):
+                    stream = await served.accepted.get()
+                    stream.write(HEAD + VACANT)
+                    await changes[-1]
+                    changes.append(asyncio.ensure_future(observer.next(core)))
+                    stream.close()
+                    for _ in range(2):
+                        proxy = await served.accepted.get()
+                        proxy.write(b"HTTP/1.1 %d -\r\ncontent-length: %d\r\n\r\n%b" % (page[0], len(page[1]), page[1]))
+                        proxy.close()
+                stream = await served.accepted.get()
+                stream.write(HEAD + VACANT)
+                results = [await change for change in changes]
+                await observer.end(core)
+                stream.close()
+                return results
+
+        assert on_engine(run) == [None] * 3
 
     @pytest.mark.parametrize("page", PAGES)
     def test_a_stream_without_the_address_of_a_node_ends_at_once(self, page: Tuple[int, bytes]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -48,14 +49,21 @@ class TestSqlite:
         assert connection.execute("SELECT pieces FROM orders").fetchone() == (97,)
         assert not connection.in_transaction
 
-    def test_an_error_of_the_body_rolls_back(self, path: Path) -> None:
-        connection = sqlite3.connect(path)
+    # `commit()` of a connection with `autocommit=True` does nothing.
+    @pytest.mark.parametrize(
+        "options", [{}, {"isolation_level": None}, *([{"autocommit": True}] if sys.version_info >= (3, 12) else [])]
+    )
+    def test_the_end_of_the_body_commits_and_an_error_rolls_back(self, path: Path, options: Any) -> None:
+        connection, reader = sqlite3.connect(path, **options), sqlite3.connect(path)
         with pytest.raises(KeyError):
             with fence.sqlite(connection, exclusive(5)):
                 connection.execute("UPDATE orders SET pieces = 0")
                 raise KeyError
-        assert connection.execute("SELECT pieces FROM orders").fetchone() == (100,)
-        assert connection.execute("SELECT count(*) FROM fence").fetchone() == (0,)
+        assert reader.execute("SELECT pieces FROM orders").fetchone() == (100,)
+        assert reader.execute("SELECT count(*) FROM fence").fetchone() == (0,)
+        with fence.sqlite(connection, exclusive(5)):
+            connection.execute("UPDATE orders SET pieces = 99")
+        assert reader.execute("SELECT pieces FROM orders").fetchone() == (99,)
 
     def test_shared_holders_do_not_reject_each_other(self, path: Path) -> None:
         connection = sqlite3.connect(path)
@@ -108,7 +116,10 @@ class TestSqlite:
             with pytest.raises(Stale):
                 with fence.sqlite(connection, read_before_the_pause):
                     pass
+            own, all_permits = f"{name}#{slot}", f'{successor.token}; resource="{name}"; floor={neighbour.token}'
+            assert successor.headers(own) == {"Fencing-Token": f'{successor.token}; resource="{own}"'}
             # The floor counts for a resource of all permits, and for the slot of another holder.
+            assert successor.headers() == {"Fencing-Token": all_permits}
             assert fence.claim(successor).floor == neighbour.token
             assert fence.claim(successor, f"{name}#{neighbour.slots[0]}").floor == neighbour.token
 
@@ -198,6 +209,15 @@ class TestPostgres:
             assert connection.execute("SELECT pieces FROM stock").fetchone() == (97,)
             assert connection.execute("SELECT token FROM fence WHERE resource = 'stock'").fetchone() == (7,)
 
+    def test_autocommit_is_rejected(self, dsn: str) -> None:
+        import psycopg
+
+        with psycopg.connect(dsn, autocommit=True) as connection, connection.cursor() as cursor:
+            with pytest.raises(ValueError, match="no transaction"):
+                fence.postgresql(cursor, exclusive(1, "autocommit"))
+            with connection.transaction():
+                fence.postgresql(cursor, exclusive(2, "autocommit"))
+
     def test_sqlalchemy(self, dsn: str) -> None:
         sqlalchemy = pytest.importorskip("sqlalchemy")
         host = dsn.split()[0].partition("=")[2]
@@ -229,6 +249,16 @@ class TestMariaDb:
                             fence.mysql(cursor, exclusive(token))
                         connection.rollback()
 
+    def test_autocommit_is_rejected(self, maria: mariadb.MariaDb) -> None:
+        import pymysql
+
+        options = {"unix_socket": maria.socket, "user": "root", "database": "shop", "autocommit": True}
+        with pymysql.connect(**options) as connection, connection.cursor() as cursor:
+            with pytest.raises(ValueError, match="no transaction"):
+                fence.mysql(cursor, exclusive(1, "autocommit"))
+            connection.begin()
+            fence.mysql(cursor, exclusive(2, "autocommit"))
+
     def test_sqlalchemy(self, maria: mariadb.MariaDb) -> None:
         sqlalchemy = pytest.importorskip("sqlalchemy")
         engine = sqlalchemy.create_engine(f"mysql+pymysql://root@/shop?unix_socket={maria.socket}")
@@ -253,6 +283,9 @@ def check_sqlalchemy(engine: Any) -> None:
         connection.execute(text("UPDATE orders SET pieces = 0"))
     with engine.connect() as connection:
         assert connection.execute(text("SELECT pieces FROM orders")).scalar() == 42
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with pytest.raises(ValueError, match="no transaction"):
+            fence.sqlalchemy(connection, exclusive(11, resource))
     engine.dispose()
 
 
@@ -277,6 +310,10 @@ def test_sqlalchemy_with_asyncio(tmp_path: Path) -> None:
         with pytest.raises(Stale):
             async with engine.begin() as connection:
                 await connection.run_sync(fence.sqlalchemy, exclusive(8))
+        async with engine.connect() as connection:
+            await connection.execution_options(isolation_level="AUTOCOMMIT")
+            with pytest.raises(ValueError, match="no transaction"):
+                await connection.run_sync(fence.sqlalchemy, exclusive(10))
         await engine.dispose()
 
     asyncio.run(run())

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import queue
+import sys
 import threading
 import time
-from typing import Any, Callable, List, Optional
+import warnings
+from typing import Any, Callable, Dict, List, Optional
+from urllib.parse import parse_qs, urlsplit
 
 import holdfast
 import pytest
@@ -113,6 +116,89 @@ class TestAnotherServer:
 
             on_engine(run)
         assert node.count("POST") == 0
+
+
+class TestForgottenGuard:
+    def test_it_is_released_where_warnings_are_errors(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        raised: List[Any] = []
+        monkeypatch.setattr(sys, "unraisablehook", lambda failed: raised.append((failed.exc_type, str(failed.exc_value))))
+        with Node(lambda _: (200, grant(5))) as node, holdfast.Client(node.address) as hf:
+            guard = hf.lock("a").acquire()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", ResourceWarning)
+                del guard
+            until = time.monotonic() + 20
+            while not node.count("DELETE /v1/locks/a") and time.monotonic() < until:
+                time.sleep(0.01)
+            assert node.count("DELETE /v1/locks/a") == 1
+        assert [kind for kind, text in raised if "a guard was not released: <Guard of 'a', token 5" in text] == [ResourceWarning]
+
+
+class TestDurableHold:
+    def test_a_wait_longer_than_one_call_keeps_its_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # The maximum time of one call at a node.
+        monkeypatch.setattr("holdfast._send._PER_NODE_WAITING", 0.5)
+        timeout = (423, {"code": "wait-timeout", "title": "no", "retryable": True})
+        over = (409, {"code": "attempt-over", "title": "no", "newest_attempt": 2**60})
+        answers: List[Optional[Answer]] = [None, timeout, None, over, None, timeout, (200, {"token": 5})]
+
+        def answer(call: str) -> Answer:
+            wanted.append(parse_qs(urlsplit(call.split(" ")[1]).query))
+            answer = answers[len(wanted) - 1] if len(wanted) <= len(answers) else (200, {"token": 5})
+            return node.hold() if answer is None else answer
+
+        wanted: List[Dict[str, List[str]]] = []
+        with Node(answer) as node, holdfast.Client(node.address, request_timeout=0.1) as hf:
+            assert hf.hold_durably("d", "o", "r", wait=40) == 5
+        # An attempt ends with its wait, and when the cluster says so.
+        attempts = [int(query["attempt"][0]) for query in wanted]
+        assert attempts == sorted(attempts)
+        assert [attempt == before for before, attempt in zip(attempts, attempts[1:])][:6] == [True, False] * 3
+        waits = [int(query["wait"][0][:-2]) for query in wanted]
+        assert waits[0] <= 40_000 and waits == sorted(waits, reverse=True)
+        assert {(*query["owner"], *query["reason"], *query["hold"]) for query in wanted} == {("o", "r", "durable")}
+
+    def test_it_is_busy_after_its_wait(self) -> None:
+        for wait, code in ((0, "lock-busy"), (20, "lock-in-cooldown"), (0.05, "wait-timeout")):
+
+            def answer(_: str) -> Answer:
+                time.sleep(0.1)
+                return 423, {"code": code, "title": "no", "retryable": True}
+
+            with Node(answer) as node, holdfast.Client(node.address) as hf:
+                with pytest.raises(holdfast.Busy):
+                    hf.hold_durably("d", "o", "r", wait=wait)
+                assert node.count("PUT") == 1
+
+
+#: The answers of a proxy without a node: they last longer than a call is repeated.
+PROXY_PAGES = [*PAGES, (503, b"<html>Bad gateway</html>"), (200, b'{"status":"ok"}'), (502, b'{"code":"NoRoute","message":"no"}')]
+
+
+class TestObserver:
+    @pytest.mark.parametrize("page", PROXY_PAGES)
+    def test_it_continues_after_the_page_of_a_proxy_that_restarts(self, page: Answer) -> None:
+        first: Dict[str, float] = {}
+        change = {"kind": "created", "path": "/groups/g/s1", "revision": 4}
+        good: Dict[str, Answer] = {
+            "GET /v1/watch": (200, {"events": [change], "revision": 4}),
+            "GET /v1/tree/groups/g?": (200, {"children": []}),
+            "GET /v1/tree/groups/g/s1": (200, {"port": 80}),
+        }
+
+        def answer(call: str) -> Answer:
+            if "wait=0ms" in call:
+                return 200, {"revision": 3}
+            (kind,) = [kind for kind in good if call.startswith(kind)]
+            has_page = time.monotonic() < first.setdefault(kind, time.monotonic()) + 0.5
+            node.headers = {} if has_page else {"holdfast-kind": "ephemeral"}
+            return page if has_page else good[kind]
+
+        with Node(answer, has_all=True) as node, holdfast.Client(node.address, request_timeout=0.2) as hf:
+            watch = hf.group("g").watch()
+            assert watch.next() == {}
+            assert watch.next() == {"s1": '{"port": 80}'}
+        assert len(first) == 3
 
 
 class TestRejectedRelease:
@@ -302,7 +388,7 @@ class TestClose:
             asyncio.run(run(node))
             assert node.calls == []
 
-    @pytest.mark.parametrize("what", ["start", "watch", "members", "group", "observer", "latch"])
+    @pytest.mark.parametrize("what", ["start", "watch", "members", "group", "observer", "latch", "durable"])
     def test_it_ends_a_wait(self, what: str) -> None:
         def answer(call: str) -> Answer:
             if "wait=0ms" in call and what != "start":
@@ -316,12 +402,14 @@ class TestClose:
                 hf.election("e").observe().next()
             elif what == "latch":
                 hf.latch("l").wait(60)
+            elif what == "durable":
+                hf.hold_durably("d", "o", "r", wait=60)
             else:
                 watch = hf.group("g").watch()
                 assert watch.next() == {}
                 watch.next()
 
-        parts = {"start": "wait=0ms", "members": "/tree/", "observer": "/elections/", "latch": "/latches/"}
+        parts = {"start": "wait=0ms", "members": "/tree/", "observer": "/elections/", "latch": "/latches/", "durable": "hold=durable"}
 
         def waiting() -> None:
             try:

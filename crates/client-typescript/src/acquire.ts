@@ -205,7 +205,7 @@ class AcquireAttempt {
       if (users === 0) unuse();
     };
     const held = granted.map(({ entry, grant }) => {
-      this.#session.followUpgrade(grant);
+      this.#session.followUpgrade(grant, moment);
       entry.grantedAs(grant.lock);
       entry.limits = new HoldLimits(moment, this.#request.progressTimeout);
       entry.granted(grant, this.#request.maxHold, sent + grant.waited_ms, moment);

@@ -53,7 +53,8 @@ export function classify(base: string, answer: HttpAnswer): Outcome {
   const reason = `${base}: ${code}: ${title}`;
   if (BUSY.includes(code)) return { kind: "rejected", error: new BusyError(rejection) };
   if (code === ("session-expired" satisfies ErrorCode)) return { kind: "rejected", error: new LostError({ cause: "session-ended" }) };
-  if (UNKNOWN.includes(code)) return { kind: "may-be-done", reason, retryAfter };
+  // Nodes reject calls with 4xx. A document with 5xx that is not retryable is `internal`, or from another server.
+  if (UNKNOWN.includes(code) || (answer.status >= 500 && !retryable)) return { kind: "may-be-done", reason, retryAfter };
   if (retryable) return { kind: "not-done", reason, retryAfter };
   return { kind: "rejected", error: new RejectedError(rejection) };
 }
@@ -142,7 +143,7 @@ export function isUnauthenticated(error: unknown): boolean {
 function rejectionOf(answer: HttpAnswer): Rejection | undefined {
   const text = answer.body.toString("utf8");
   const problem = parsed(text) as Problem | null | undefined;
-  if (typeof problem?.code !== "string") return undefined;
+  if (typeof problem?.code !== "string" || typeof problem.title !== "string") return undefined;
   return {
     problem,
     requestId: header(answer, "holdfast-request-id"),

@@ -3,7 +3,7 @@ import type { StopSignal } from "./abort.js";
 import { checkEnd, json as parse, type Fields, type HttpAnswer } from "./answer.js";
 import type { Budget, Call, Delivery, Route } from "./call.js";
 import { monotonic } from "./clock.js";
-import { isUncertain, newestRequest, OutcomeUnknownError, retryAt } from "./errors.js";
+import { isUncertain, newestRequest, OutcomeUnknownError, retryAt, UnavailableError, UnexpectedResponseError } from "./errors.js";
 import type { Nodes, SendOptions } from "./nodes.js";
 import { sleep } from "./sleep.js";
 
@@ -15,6 +15,8 @@ const PER_NODE = 6_000;
 const PER_NODE_WAITING = 45_000;
 /** The longest wait of one call of the HTTP API. */
 export const WAIT_MAX = 300_000;
+/** The pause between two reads of an observer that another server answers. */
+const PAGE_PAUSE = 200;
 /** The time in which the client looks for a node that accepts a parked keepalive. */
 const PARK_WITHIN = 50;
 
@@ -67,6 +69,23 @@ export class Calls {
       const { error } = result;
       if (!isUncertain(error) || Math.max(monotonic(), error.retryAt) >= until || !isNeeded()) throw error;
       await untilRetry(error, signal);
+    }
+  }
+
+  /**
+   * Repeats a read of an observer, within the request timeout, while another server answers it. After a node has answered the
+   * observer, that server may be a proxy in front of a node that restarts.
+   */
+  async repeatPages<T>(read: () => Promise<T>, stop: StopSignal): Promise<T> {
+    for (let until: number | undefined; ; ) {
+      try {
+        return await read();
+      } catch (error) {
+        if (!(error instanceof UnexpectedResponseError)) throw error;
+        until ??= monotonic() + this.requestTimeout;
+        if (monotonic() + PAGE_PAUSE >= until) throw new UnavailableError(error.message);
+        await sleep(PAGE_PAUSE, stop);
+      }
     }
   }
 

@@ -178,7 +178,7 @@ export class Client {
 
   /**
    * Acquires a lock with a durable hold, or finds the hold that the owner has, and returns its token. The hold outlasts this
-   * program: store the token, which alone releases it.
+   * program: store the token, which alone releases it. The close of the client does not end the wait.
    */
   async holdDurably(name: string, options: DurableHoldOptions): Promise<number> {
     return await holdDurably(this.#sessions.calls, name, options);

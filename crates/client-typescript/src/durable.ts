@@ -1,7 +1,10 @@
 /** The calls of durable holds, which have no session, no renewal and no end of their time. */
+import { json } from "./answer.js";
 import type { Calls } from "./calls.js";
+import { monotonic } from "./clock.js";
+import type { ErrorCode } from "./codes.js";
 import { toMillisIfSet, type Duration } from "./duration.js";
-import { newestAttempt } from "./errors.js";
+import { BusyError, newestAttempt } from "./errors.js";
 import { numberAfter } from "./numbers.js";
 import { namedPath, target, waitQuery } from "./target.js";
 
@@ -10,26 +13,38 @@ export interface DurableHoldOptions {
   readonly owner: string;
   /** The reason, which others see. */
   readonly reason: string;
-  /** The longest wait, up to 5 minutes; absent: only a free lock. */
+  /** The longest wait; absent: only a free lock. */
   readonly wait?: Duration | undefined;
 }
 
-/** A late copy of the call acquires nothing after the release, because its attempt is then over. */
+/**
+ * Repeats one attempt until its outcome is certain or the wait is over: nothing else ends its queue entry, whose grant needs a
+ * caller. A late copy of the call acquires nothing after the release, because its attempt is then over.
+ */
 export async function holdDurably(calls: Calls, lock: string, options: DurableHoldOptions): Promise<number> {
   const { owner, reason } = options;
-  const wait = toMillisIfSet(options.wait, "wait") ?? 0;
-  const hold = async (after: bigint) => {
-    const query = { hold: "durable", owner, reason, attempt: numberAfter(after), ...waitQuery(wait) };
-    const call = { method: "PUT", target: target(namedPath("locks", lock), query), copies: "harmless", wait } as const;
-    return (await calls.json<{ token: number }>(call, { token: "integer" })).token;
+  const until = monotonic() + (toMillisIfSet(options.wait, "wait") ?? 0);
+  const hold = async (attempt: bigint): Promise<number> => {
+    const query = { hold: "durable", owner, reason, attempt };
+    const call = (wait: number) =>
+      ({ method: "PUT", target: target(namedPath("locks", lock), { ...query, ...waitQuery(wait) }), copies: "harmless" }) as const;
+    for (;;) {
+      try {
+        return json<{ token: number }>(await calls.repeatUntil(until, () => true, call), { token: "integer" }).token;
+      } catch (error) {
+        // The HTTP API bounds the wait of one call.
+        const isBounded = error instanceof BusyError && error.code === ("wait-timeout" satisfies ErrorCode);
+        if (!isBounded || monotonic() >= until) throw error;
+      }
+    }
   };
   try {
-    return await hold(0n);
+    return await hold(numberAfter(0n));
   } catch (error) {
     const newest = newestAttempt(error);
     if (newest === undefined) throw error;
     // Another program of the owner has a clock that is ahead.
-    return await hold(newest);
+    return await hold(numberAfter(newest));
   }
 }
 

@@ -196,8 +196,7 @@ export class GroupWatcher implements AsyncIterableIterator<GroupMembers> {
     if (change.kind === "gap") return await this.#all();
     const session = change.path.slice(this.#directory.length + 1);
     if (session.includes("/")) return before;
-    const read = (stop: StopSignal): Promise<string | undefined> => valueOf(this.#sessions.calls, change.path, stop);
-    const value = change.kind === "deleted" ? undefined : await this.#sessions.wait(read);
+    const value = change.kind === "deleted" ? undefined : await this.#read((calls, stop) => valueOf(calls, change.path, stop));
     const members = new Map(before);
     if (value === undefined) members.delete(session);
     else members.set(session, value);
@@ -205,7 +204,13 @@ export class GroupWatcher implements AsyncIterableIterator<GroupMembers> {
   }
 
   async #all(): Promise<GroupMembers> {
-    return await this.#sessions.wait((stop) => membersOf(this.#sessions.calls, this.#directory, stop));
+    return await this.#read((calls, stop) => membersOf(calls, this.#directory, stop));
+  }
+
+  /** Reads after a node has answered the watcher. */
+  async #read<T>(read: (calls: Calls, stop: StopSignal) => Promise<T>): Promise<T> {
+    const { calls } = this.#sessions;
+    return await this.#sessions.wait((stop) => calls.repeatPages(() => read(calls, stop), stop));
   }
 }
 

@@ -160,9 +160,10 @@ export class ModeChange {
     // The hold may have been lost or released since the call was sent.
     this.#held.ensure();
     this.#held.grant = { ...this.#held.grant, ...grant, mode };
-    session.followUpgrade(grant);
+    const moment = now();
+    session.followUpgrade(grant, moment);
     // The requested `maxHold` counts from the acquire, so its end is known.
-    entry.granted(grant, undefined, countedFrom, now());
+    entry.granted(grant, undefined, countedFrom, moment);
     session.check();
   }
 

@@ -87,17 +87,17 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
 
   /** Reads until there is a change. */
   async #fill(stop: StopSignal): Promise<void> {
-    const until = monotonic() + this.#sessions.calls.requestTimeout;
     while (this.#changes.length === 0) {
       stop.throwIfAborted();
-      this.#stream ??= await this.#open(until, stop);
+      this.#stream ??= await this.#open(stop);
       await this.#read(this.#stream, stop);
     }
   }
 
-  /** Opens the stream at the next node that accepts it. */
-  async #open(until: number, stop: StopSignal): Promise<ElectionStream> {
-    const { nodes } = this.#sessions.calls;
+  /** Opens the stream at the next node that accepts it within the request timeout. */
+  async #open(stop: StopSignal): Promise<ElectionStream> {
+    const { nodes, requestTimeout } = this.#sessions.calls;
+    const until = monotonic() + requestTimeout;
     const headers = { accept: "text/event-stream", ...(this.#lastId === undefined ? {} : { "last-event-id": this.#lastId }) };
     const notBefore = Array.from({ length: nodes.states.count }, () => 0);
     for (;;) {
@@ -121,7 +121,8 @@ export class Observer implements AsyncIterableIterator<ElectionChange> {
         if (response.kind === "foreign") pages.push(reason);
         if ("retryAfter" in response) refuse(notBefore, node, response.retryAfter, monotonic());
       }
-      if (pages.length === order.length) throw new UnexpectedResponseError(pages.join("; "));
+      // After a node has opened a stream, a page may be that of a proxy in front of a node that restarts.
+      if (this.#node === undefined && pages.length === order.length) throw new UnexpectedResponseError(pages.join("; "));
       const pause = Math.min(...notBefore) - monotonic();
       if (monotonic() + Math.max(pause, 0) >= until) throw new UnavailableError(reason);
       await this.#wait(stop, pause);

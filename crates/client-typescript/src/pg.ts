@@ -57,9 +57,10 @@ export class FenceError extends Error {
 export async function fenced<C extends PgConnection, T>(connection: C, resource: string, hold: FencedHold, work: (connection: C) => Promise<T>): Promise<T> {
   if (resource === "") throw new InvalidArgumentError("resource: name the resource whose mark the transaction raises");
   if (hold.lost !== undefined) throw hold.lost;
+  if ("totalCount" in connection) throw new InvalidArgumentError("connection: a Pool runs each query on any connection: pass a client of pool.connect()");
   await connection.query("BEGIN ISOLATION LEVEL READ COMMITTED");
   try {
-    await raiseMark(connection, resource, hold);
+    await raise(connection, resource, hold);
     const result = await work(connection);
     const committed = (await connection.query("COMMIT")) as { readonly command?: unknown } | undefined;
     if (committed?.command !== "ROLLBACK") return result;
@@ -74,9 +75,20 @@ export async function fenced<C extends PgConnection, T>(connection: C, resource:
 
 /**
  * Raises the mark inside a transaction of the caller. It must be the first statement: earlier reads are not protected.
- * A slot of the guard, such as `pool#3`, has one holder at a time, so its mark rises to the whole token.
+ * A slot of the guard, such as `pool#3`, has one holder at a time, so its mark rises to the whole token. Without a
+ * transaction, and through a `Pool`, it fails.
  */
 export async function raiseMark(connection: PgConnection, resource: string, hold: FencedHold): Promise<void> {
+  await raise(connection, resource, hold);
+  // The settings of the mark end with its transaction.
+  const answer = await connection.query("SELECT nullif(current_setting('fence.token', true), '') AS token");
+  // Some wrappers of the driver return the rows alone.
+  const rows = (Array.isArray(answer) ? answer : (answer as { readonly rows?: unknown } | undefined)?.rows) as readonly { token?: unknown }[] | undefined;
+  if (rows?.[0]?.token !== null) return;
+  throw new InvalidArgumentError("connection: no transaction is open: send BEGIN first. The mark and the writes need the same one");
+}
+
+async function raise(connection: PgConnection, resource: string, hold: FencedHold): Promise<void> {
   // Other holders may be present, so their older tokens stay valid down to the floor.
   const isOwnSlot = hold.slots.some((slot) => resource === `${hold.lock}#${slot}`);
   const isAlone = isOwnSlot || (hold.mode === "exclusive" && hold.slots.length === 0);

@@ -14,6 +14,11 @@ import { isSameRequest, revokedAt, type ReleaseRequest } from "./release-request
 /** `converting`: held, with a pending change of its mode, which may change the token. */
 export type EntryStage = "waiting" | "held" | "converting" | "leaving";
 
+/** Returns the sharded lock of the shard `stock/3`; "" for a name without a slash. */
+export function shardedLockOf(lock: string): string {
+  return lock.slice(0, Math.max(lock.lastIndexOf("/"), 0));
+}
+
 export class QueueEntry {
   stage: EntryStage = "waiting";
   /** The token of the hold; 0 before the grant. */
@@ -54,7 +59,7 @@ export class QueueEntry {
 
   /** Whether this entry is for the lock, or may be granted as the lock. */
   covers(lock: string): boolean {
-    return this.lock === lock || (this.isAnyShard && lock.slice(0, lock.lastIndexOf("/")) === this.lock);
+    return this.lock === lock || (this.isAnyShard && shardedLockOf(lock) === this.lock);
   }
 
   /** Whether this entry holds the lock, and the token is its present one or the one before the last upgrade. */

@@ -142,8 +142,8 @@ export class Session {
   }
 
   /** Continues the other guards of a granted hold under its token. */
-  followUpgrade(grant: HoldBody): void {
-    for (const entry of this.entries) entry.followUpgrade(grant, now());
+  followUpgrade(grant: HoldBody, moment: number): void {
+    for (const entry of this.entries) entry.followUpgrade(grant, moment);
   }
 
   /** Sees the reports of another thread without the event loop. */

@@ -30,6 +30,8 @@ export class Watcher implements AsyncIterableIterator<TreeChange> {
   readonly #over = new AbortController();
   #since: number | undefined;
   #changes: TreeChange[] = [];
+  /** Whether a node has answered. */
+  #isAnswered = false;
 
   /** @internal */
   constructor(sessions: Sessions, query: { readonly prefix: string } | { readonly path: string }, since: number | undefined) {
@@ -81,6 +83,12 @@ export class Watcher implements AsyncIterableIterator<TreeChange> {
   async #poll(wait: number): Promise<WatchBody> {
     const query = { ...this.#query, since: this.#since, wait: "0s", ...waitQuery(wait) };
     const call = { ...get(target("/v1/watch", query)), wait };
-    return await this.#sessions.wait((stop) => this.#sessions.calls.json<WatchBody>(call, { events: "array", revision: "integer" }, stop), this.#over.signal);
+    const { calls } = this.#sessions;
+    const body = await this.#sessions.wait(async (stop) => {
+      const read = (): Promise<WatchBody> => calls.json<WatchBody>(call, { events: "array", revision: "integer" }, stop);
+      return await (this.#isAnswered ? calls.repeatPages(read, stop) : read());
+    }, this.#over.signal);
+    this.#isAnswered = true;
+    return body;
   }
 }

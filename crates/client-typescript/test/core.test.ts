@@ -113,8 +113,8 @@ test("an unsuccessful answer is classified by what it means for the call", () =>
   assert.equal(answer(503, problem("no-leader", true)).kind, "not-done");
   assert.equal(answer(503, problem("outcome-unknown", true)).kind, "may-be-done");
   assert.equal(answer(500, problem("internal", false)).kind, "may-be-done");
-  assert.equal(answer(502, "a proxy").kind, "may-be-done");
-  assert.equal(answer(404, "a web server").kind, "foreign");
+  for (const page of ["a proxy", { message: "no" }, { code: "E1", message: "no" }, problem("e1", false)]) assert.equal(answer(502, page).kind, "may-be-done");
+  for (const page of ["a web server", { code: "E1", message: "no" }]) assert.equal(answer(404, page).kind, "foreign");
   const unexpected = answer(404, "a node", { "holdfast-node": "1" });
   assert.ok(unexpected.kind === "rejected" && unexpected.error.name === "UnexpectedResponseError");
   const ended = answer(410, problem("session-expired", false));

@@ -25,6 +25,37 @@ test("closing the client ends each wait with a LostError", async () => {
   });
 });
 
+test("a durable hold whose answer a node withholds is repeated with the same attempt and the rest of the wait", async () => {
+  let calls = 0;
+  const answer: Answer = (_method, _url, response) => {
+    calls += 1;
+    if (calls > 1) return { token: 8 };
+    // The request timeout is over then.
+    setTimeout(() => response.destroy(), 300);
+    return undefined;
+  };
+  await withNode(answer, async (client, sent) => {
+    assert.equal(await client.holdDurably("d", { owner: "o", reason: "r", wait: "5m" }), 8);
+    const named = sent.map((request) => /^(PUT \/v1\/locks\/d\?hold=durable&owner=o&reason=r&attempt=\d+)&wait=(\d+)ms$/.exec(request));
+    assert.deepEqual([named.length, named[0]?.[1]], [2, named[1]?.[1]]);
+    assert.ok(Number(named[1]?.[2]) <= Number(named[0]?.[2]) - 300, sent.join(" "));
+  }, { requestTimeout: "100ms" });
+});
+
+test("the close of the client does not end the wait for a durable hold, which the cluster may still grant", async () => {
+  let calls = 0;
+  const answer: Answer = () => {
+    calls += 1;
+    return calls === 1 ? undefined : { token: 8 };
+  };
+  await withNode(answer, async (client) => {
+    const holding = client.holdDurably("d", { owner: "o", reason: "r", wait: "5m" });
+    await eventually(() => calls === 1, "the wait");
+    await client.close();
+    assert.equal(await holding, 8);
+  });
+});
+
 for (const what of ["watch", "observer", "group"] as const) {
   test(`closing the client ends the iterator of a ${what} with a LostError`, async () => {
     const answer: Answer = (_, url, response) => {
@@ -162,7 +193,7 @@ test("withLock reports a rejected release, but not in place of the error of the 
 
 test("only a holder that is alone raises the mark of a store to its token", async () => {
   const floors: unknown[] = [];
-  const connection = { query: async (_: string, values: unknown[] = []) => void floors.push(values[2]) };
+  const connection = { query: async (_: string, values?: unknown[]) => void (values && floors.push(values[2])) };
   const hold = { lock: "orders", token: 9, minValidToken: 3, session: "s", slots: [], lost: undefined };
   for (const other of [{ mode: "exclusive" }, { mode: "shared" }, { mode: "upgradable" }, { mode: "exclusive", slots: [0] }]) {
     await raiseMark(connection, "orders", { ...hold, ...other });

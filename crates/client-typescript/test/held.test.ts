@@ -1,6 +1,7 @@
 /** What the client makes of the answers of a cluster, without a cluster: a function answers each call. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import os from "node:os";
 import { mock, test } from "node:test";
 import threads from "node:worker_threads";
 import type { StopSignal } from "../dist/abort.js";
@@ -11,6 +12,7 @@ import type { Call, Delivery, Route } from "../dist/call.js";
 import { Calls } from "../dist/calls.js";
 import { monotonic, now } from "../dist/clock.js";
 import { connectionOf } from "../dist/connection.js";
+import { holdDurably } from "../dist/durable.js";
 import { Leadership } from "../dist/election.js";
 import { BusyError, LostError, UnavailableError, UnexpectedResponseError } from "../dist/errors.js";
 import { Group } from "../dist/group.js";
@@ -160,11 +162,14 @@ for (const way of ["acquire", "upgrade", "adoption", "multi-lock"] as const) {
 test("the deadline of a release request counts from the answer of the node", async () => {
   const fake = client();
   const held = await fake.lockOne();
+  let requests = 0;
+  held.entry.requestListeners.add(() => (requests += 1));
   const sent = now() - 6_000;
   const event = { kind: "release-requested", lock: "a", token: 5, wanted_in_ms: 9_000, revoke: true } as const;
   const body = { session: "s", incarnation: 7, ttl_ms: 30_000, waited_ms: 2_000, expires_in_ms: 30_000, events: [event], holds: [{ lock: "a", token: 5 }] };
   fake.renewals.report({ kind: "renewed", sent, answered: now(), body });
   assert.equal(held.entry.limits.deadline, deadlineOf({ countedFrom: sent + 2_000, held: 9_000 }));
+  assert.equal(requests, 1);
   await releaseAll([held]);
 });
 
@@ -250,6 +255,65 @@ for (const [code, status, isLost] of [["stale-token", 412, true], ["forbidden", 
     await fake.sessions.close();
   });
 }
+
+for (const locks of ["many locks", "one lock"]) {
+  test(`the work for an answer, an acquire and an upgrade grows with the number of guards, and not with its square (${locks})`, async () => {
+    const count = 100;
+    const lockOf = (ticket: number): string => (locks === "one lock" ? "a" : `a/${ticket}`);
+    const fake = client((call) => {
+      const ticket = Number(/owner=g-(\d+)/.exec(call.target)?.[1]);
+      if (call.method !== "PUT" || Number.isNaN(ticket)) return opened(call);
+      return [200, grant(ticket * 10 + (call.target.includes("change=") ? 2 : 0), { lock: lockOf(ticket), ticket })];
+    });
+    const lock = async (ticket: number): Promise<HeldLock> => {
+      const [held] = await acquire(fake.sessions, lockRequest([lockOf(ticket)], { mode: "upgradable" }, `g-${ticket}`));
+      assert.ok(held);
+      return held;
+    };
+    const tickets = Array.from({ length: count }, (_, index) => index + 1);
+    const held = await Promise.all(tickets.map(lock));
+    const holds = tickets.flatMap((ticket) => [1, 2].map((times) => ({ lock: lockOf(ticket * times), ticket: ticket * times, token: ticket * times * 10 + 1 })));
+    const events = tickets.map((ticket) => ({ kind: "release-requested", lock: lockOf(ticket), ticket, token: ticket * 10, wanted_in_ms: ticket }) as const);
+    const body = { session: "s", incarnation: 7, ttl_ms: 30_000, expires_in_ms: 30_000, holds, events };
+    const [reads, comparisons] = [mock.method(os, "uptime"), mock.method(QueueEntry.prototype, "covers")];
+    try {
+      for (const [what, work] of [
+        ["an answer", () => fake.renewals.report({ kind: "renewed", sent: now() + 1, answered: now(), body })],
+        ["an acquire", () => lock(1_000)],
+        ["an upgrade", () => held[0] && new Guard(held[0]).upgrade()],
+      ] as const) {
+        for (const counted of [reads, comparisons]) counted.mock.resetCalls();
+        await work();
+        assert.ok(reads.mock.callCount() <= 20, `${what} read the clock ${reads.mock.callCount()} times`);
+        assert.ok(comparisons.mock.callCount() <= count * 20, `${what} compared ${comparisons.mock.callCount()} entries`);
+      }
+    } finally {
+      mock.restoreAll();
+    }
+    for (const { entry } of held.slice(1)) assert.deepEqual([entry.token, entry.releaseRequest?.wantedInMs], [(entry.ticket ?? 0) * 10 + 1, entry.ticket]);
+    await fake.sessions.close();
+  });
+}
+
+test("a lock without shards is no shard of another one", () => {
+  const entry = new QueueEntry("order", "o", 1n, true);
+  assert.deepEqual(["order", "order/3", "orders", "order/3/4"].map((lock) => entry.covers(lock)), [true, true, false, false]);
+});
+
+test("a durable hold repeats its attempt while its outcome is uncertain, or its wait is not over", async () => {
+  const isOver: Answer = [423, { code: "wait-timeout", title: "no" }];
+  let answers: Answer[] = [undefined, isOver, [200, { token: 8 }]];
+  const fake = client(() => answers.shift());
+  assert.equal(await holdDurably(fake.calls, "d", { owner: "o", reason: "r", wait: "10m" }), 8);
+  const sent = fake.calls.targets("PUT");
+  assert.equal(sent.length, 3);
+  for (const target of sent) assert.match(target, /^\/v1\/locks\/d\?hold=durable&owner=o&reason=r&attempt=\d+&wait=300000ms$/);
+  assert.equal(new Set(sent).size, 1, "one attempt");
+  for (const [answer, wait] of [[undefined, undefined], [isOver, 0]] as const) {
+    answers = [answer, answer];
+    await assert.rejects(holdDurably(fake.calls, "d", { owner: "o", reason: "r", wait }), answer === undefined ? UnavailableError : BusyError);
+  }
+});
 
 test("every acquire and change names the session that it means", async () => {
   const fake = client();

@@ -262,6 +262,102 @@ for (const [status, page] of [[200, "{}"], [200, "<html>Welcome</html>"], [404, 
   });
 }
 
+/** The answers of a proxy whose node restarts. */
+const PROXY_PAGES = [
+  [200, "<html>Welcome</html>"],
+  [200, '{"message":"maintenance"}'],
+  [404, "<html>Not found</html>"],
+  [502, "<html>Bad gateway</html>"],
+  [503, '{"code":"UNAVAILABLE","message":"no upstream"}'],
+  [503, '{"code":"unavailable","title":"no upstream","status":503}'],
+] as const;
+
+/** Runs a test with an address at which a proxy answers with a page, if `isPage` says so, and a node otherwise. */
+async function withProxy(page: readonly [number, string], isPage: (url: string) => boolean, run: (address: string) => Promise<void>): Promise<void> {
+  let streams = 0;
+  await withServer(({ url = "" }, response) => {
+    const [status, text] = page;
+    const body = (more: object): unknown => response.writeHead(200, { "holdfast-kind": "ephemeral" }).end(JSON.stringify(more));
+    if (isPage(url)) return response.writeHead(status).end(text);
+    if (url.includes("/elections/")) {
+      streams += 1;
+      return response.writeHead(200, EVENTS).end(`id: ${streams}\nevent: vacant\ndata: {"revision":${streams}}\n\n`);
+    }
+    if (url.includes("wait=0s")) return body({ events: [], revision: 1 });
+    if (url.includes("/watch")) return body({ events: [{ kind: "created", path: "/groups/g/s2", revision: 2 }], revision: 2 });
+    return body({ children: [{ name: "s1", kind: "ephemeral" }] });
+  }, run);
+}
+
+const OBSERVERS = {
+  watch: (client: Client) => client.watch("/groups"),
+  group: (client: Client) => client.group("g").watch(),
+  observer: (client: Client) => client.election("e").observe(),
+} as const;
+
+for (const [what, observe] of Object.entries(OBSERVERS)) {
+  for (const page of PROXY_PAGES) {
+    test(`a page of a proxy does not end a ${what} that a node has answered (${page.join(" ")})`, async () => {
+      const urls: string[] = [];
+      let pages = 0;
+      // The node answers the first call. The proxy answers each other one first.
+      const isPage = (url: string): boolean => {
+        const isFirst = urls.length > 0 && !urls.slice(1).includes(url);
+        urls.push(url);
+        if (isFirst) pages += 1;
+        return isFirst;
+      };
+      await withProxy(page, isPage, async (address) => {
+        const client = new Client({ addresses: [address] });
+        const changes = observe(client);
+        const seen = [(await changes.next()).value, what === "watch" ? undefined : (await changes.next()).value];
+        const kinds = seen.map((change) => (change instanceof Map ? [...change.keys()] : change && "kind" in change && change.kind));
+        assert.deepEqual(kinds, what === "watch" ? ["created", undefined] : what === "group" ? [["s1"], ["s1", "s2"]] : ["vacant", "vacant"]);
+        assert.equal(pages, what === "group" ? 4 : 1);
+        await changes.return();
+        await client.close();
+      });
+    });
+  }
+
+  test(`a ${what} that only a proxy answers fails after the request timeout, and continues`, async () => {
+    let [calls, isDown] = [0, true];
+    const isPage = (): boolean => {
+      calls += 1;
+      return isDown && calls > 1;
+    };
+    await withProxy(PROXY_PAGES[0], isPage, async (address) => {
+      const client = new Client({ addresses: [address], requestTimeout: "500ms" });
+      const changes = observe(client);
+      if (what === "observer") await changes.next();
+      await assert.rejects(changes.next(), (error) => error instanceof UnavailableError && error.message.includes("answered 200"));
+      isDown = false;
+      assert.equal((await changes.next()).done, false);
+      await changes.return();
+      await client.close();
+    });
+  });
+}
+
+test("the end of a long stream leaves the request timeout for another one", async () => {
+  let calls = 0;
+  await withServer((_, response) => {
+    calls += 1;
+    if (calls === 2) return response.writeHead(502).end("<html>Bad gateway</html>");
+    response.writeHead(200, EVENTS).write(calls === 1 ? ": comment\n\n" : "id: 7\nevent: vacant\ndata: {}\n\n");
+    // The stream is longer than the request timeout.
+    if (calls === 1) setTimeout(() => response.end(), 1_000);
+    return undefined;
+  }, async (address) => {
+    const client = new Client({ addresses: [address], requestTimeout: "500ms" });
+    const observer = client.election("e").observe();
+    assert.equal((await observer.next()).value?.kind, "vacant");
+    assert.equal(calls, 3);
+    await observer.return();
+    await client.close();
+  });
+});
+
 test("a node that never answers delays a stream little", async () => {
   const frozen = createServer(() => {}).listen(0, "127.0.0.1");
   await once(frozen, "listening");

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { LostError } from "holdfast";
+import { InvalidArgumentError, LostError } from "holdfast";
 import { FenceError, fenced, raiseMark, type FencedHold } from "holdfast/pg";
 import pg from "pg";
 import { binary } from "./cluster.js";
@@ -123,6 +123,18 @@ describe("fenced transactions", { skip }, () => {
     };
     await assert.rejects(fenced(connection, "orders", hold(50), hiding), (error) => error instanceof FenceError && error.failure === "rolled-back");
     assert.equal(await pieces(), before);
+  });
+
+  test("the mark needs a transaction", async () => {
+    const connection = await connect();
+    await assert.rejects(raiseMark(connection, "orders", hold(55)), InvalidArgumentError);
+    await connection.query("BEGIN");
+    await Promise.all([raiseMark(connection, "orders", hold(55)), raiseMark(connection, "stock", hold(56))]);
+    await connection.query("ROLLBACK");
+    const pool = new pg.Pool({ host: "127.0.0.1", port: PORT, user: "postgres", database: "postgres" });
+    await assert.rejects(fenced(pool, "orders", hold(55), async () => {}), InvalidArgumentError);
+    await assert.rejects(raiseMark(pool, "orders", hold(55)), InvalidArgumentError);
+    await pool.end();
   });
 
   test("a lost guard begins nothing, and a stricter isolation is refused", async () => {

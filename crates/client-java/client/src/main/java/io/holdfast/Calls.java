@@ -26,17 +26,25 @@ final class Calls {
     final Nodes nodes;
     final Clock clock;
     final long timeout;
+    /** Stops the calls of {@link #send}; may be null. */
+    private final Stop stop;
 
     Calls(Transport transport, Background background, Nodes nodes, Clock clock, long timeout) {
+        this(transport, background, nodes, clock, timeout, null);
+    }
+
+    private Calls(Transport transport, Background background, Nodes nodes, Clock clock, long timeout, Stop stop) {
         this.transport = transport;
         this.background = background;
         this.nodes = nodes;
         this.clock = clock;
         this.timeout = timeout;
+        this.stop = stop;
     }
 
-    Calls withTimeout(long other) {
-        return new Calls(transport, background, nodes, clock, other);
+    /** The calls with another time limit. {@code ended} stops those of {@link #send}; it may be null. */
+    Calls withTimeout(long other, Stop ended) {
+        return new Calls(transport, background, nodes, clock, other, ended);
     }
 
     /** Sends a call that does not wait. An interrupt takes effect afterwards. */
@@ -46,7 +54,7 @@ final class Calls {
         try {
             while (true) {
                 try {
-                    return deliver(call, null).after(wasInDoubt);
+                    return deliver(call, stop).after(wasInDoubt);
                 } catch (InterruptedException e) {
                     interrupted = true;
                     if (call.copies() == Call.Copies.NEVER) {

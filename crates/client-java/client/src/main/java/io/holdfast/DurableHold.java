@@ -1,6 +1,7 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.function.LongFunction;
 
 /** The calls of durable holds, which have no session, no renewal and no end of their time. */
 final class DurableHold {
@@ -8,25 +9,35 @@ final class DurableHold {
 
     private DurableHold() {}
 
-    /** Returns the token. A late copy of the call acquires nothing after the release, because the attempt is then over. */
-    static long acquire(Calls calls, String lock, String owner, String reason, Duration wait)
+    /**
+     * Returns the token. A call without an answer is repeated with its attempt, which keeps the queue entry. A late copy
+     * acquires nothing after the release, because the attempt is then over.
+     */
+    static long acquire(Holdfast client, String lock, String owner, String reason, Duration wait)
             throws InterruptedException {
         long nanos = Acquire.nanos(Names.between("the wait", wait, Duration.ZERO, WAIT_MAX));
-        Delivery first = calls.deliver(call(lock, owner, reason, nanos, Numbers.next(0)), null);
-        long newest = first.error() == null ? -1 : first.error().newest(Codes.ATTEMPT_OVER);
-        // Another program of the owner has a clock that is ahead.
-        Delivery granted = newest < 0
-                ? first
-                : calls.deliver(call(lock, owner, reason, nanos, Numbers.next(newest)), null);
+        long until = Clock.plus(client.clock().nanos(), nanos);
+        LongFunction<Call.Target> numbered =
+                attempt -> target(lock, owner).with(Parameter.ATTEMPT, attempt).with(Parameter.REASON, reason);
+        Delivery granted = send(client, numbered, Numbers.next(0), until);
+        long newest = granted.error() == null ? -1 : granted.error().newest(Codes.ATTEMPT_OVER);
+        if (newest >= 0) {
+            // Another program of the owner has a clock that is ahead.
+            granted = send(client, numbered, Numbers.next(newest), until);
+        }
+        if (granted.isStopped()) {
+            throw new LostException(Loss.SESSION_ENDED);
+        }
         return granted.expectingNumbers("token").json().numberOr("token", 0);
     }
 
-    private static Call call(String lock, String owner, String reason, long wait, long attempt) {
-        Call.Target target = target(lock, owner)
-                .with(Parameter.ATTEMPT, attempt)
-                .with(Parameter.REASON, reason)
-                .waiting(wait);
-        return Call.of("PUT", target.toString()).harmless().waiting(wait);
+    private static Delivery send(Holdfast client, LongFunction<Call.Target> numbered, long attempt, long until)
+            throws InterruptedException {
+        Stop stop = new Stop();
+        try (Pending.Work acquire = client.waits().stoppable(stop)) {
+            return client.calls().repeatUntil(until, () -> true, wait ->
+                    Call.of("PUT", numbered.apply(attempt).waiting(wait).toString()).harmless(), stop);
+        }
     }
 
     static void release(Calls calls, String lock, String owner, long token) {

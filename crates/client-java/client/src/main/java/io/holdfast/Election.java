@@ -91,18 +91,8 @@ public final class Election {
      */
     public Watch observe(Consumer<Optional<Leader>> listener) {
         Observation observation = new Observation(listener);
-        Watch.Listener onChange = new Watch.Listener() {
-            @Override
-            public void changed(Watch.Change change) {
-                observation.read();
-            }
-
-            @Override
-            public void missed() {
-                observation.read();
-            }
-        };
-        return Watch.withStateReadAgain(client, Parameter.PATH, "/locks/elections/" + name, onChange);
+        return Watch.withStateReadAgain(
+                client, Parameter.PATH, "/locks/elections/" + name, change -> observation.read());
     }
 
     /** Delivers each different leader once. */
@@ -114,13 +104,14 @@ public final class Election {
             this.listener = listener;
         }
 
-        /** Called by the thread of the watch alone. */
-        void read() {
+        /** Returns the call of the listener. Used by the thread of the watch alone. */
+        Runnable read() {
             Optional<Leader> now = leader();
-            if (!now.equals(last)) {
-                last = now;
-                listener.accept(now);
+            if (now.equals(last)) {
+                return () -> { };
             }
+            last = now;
+            return () -> listener.accept(now);
         }
     }
 }

@@ -52,11 +52,12 @@ public final class Group {
      * @return closing it ends the watch
      */
     public Watch watch(Consumer<Map<String, String>> listener) {
-        return Watch.withState(client, Parameter.PREFIX, directory + "/", new Members(listener));
+        Members members = new Members(listener);
+        return Watch.withState(client, Parameter.PREFIX, directory + "/", members::report);
     }
 
-    /** The members that a watch has reported; used by its thread alone. */
-    private final class Members implements Watch.Listener {
+    /** The members after the last change of a watch; used by its thread alone. */
+    private final class Members {
         private final Consumer<Map<String, String>> listener;
         private Map<String, String> present;
 
@@ -64,30 +65,26 @@ public final class Group {
             this.listener = listener;
         }
 
-        @Override
-        public void changed(Watch.Change change) {
-            String session = change.path().substring(directory.length() + 1);
-            if (session.contains("/")) {
-                return;
+        /** Returns the call of the listener after a change, or after a gap if the change is null. */
+        Runnable report(Watch.Change change) {
+            Map<String, String> members = change == null ? members() : after(change);
+            if (members.equals(present)) {
+                return () -> { };
             }
+            present = members;
+            return () -> listener.accept(Map.copyOf(members));
+        }
+
+        private Map<String, String> after(Watch.Change change) {
             Map<String, String> members = new TreeMap<>(present);
-            members.remove(session);
-            if (!change.kind().equals("deleted")) {
-                put(members, session);
+            String session = change.path().substring(directory.length() + 1);
+            if (!session.contains("/")) {
+                members.remove(session);
+                if (!change.kind().equals("deleted")) {
+                    put(members, session);
+                }
             }
-            report(members);
-        }
-
-        @Override
-        public void missed() {
-            report(members());
-        }
-
-        private void report(Map<String, String> members) {
-            if (!members.equals(present)) {
-                listener.accept(Map.copyOf(members));
-                present = members;
-            }
+            return members;
         }
     }
 

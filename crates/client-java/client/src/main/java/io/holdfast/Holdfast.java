@@ -280,7 +280,8 @@ public final class Holdfast implements AutoCloseable {
 
     /**
      * Acquires a lock with a durable hold, or returns the token of the hold that the owner has. The hold outlasts this
-     * program: store the token, which alone releases it. After an interrupt, the same call returns the token, if any.
+     * program: store the token, which alone releases it. After an interrupt, a close or {@link OutcomeUnknownException}, the
+     * same call returns the token, if any.
      *
      * @param name the name of the lock
      * @param owner the name of the hold
@@ -289,9 +290,11 @@ public final class Holdfast implements AutoCloseable {
      * @return the fencing token
      * @throws InterruptedException if the thread is interrupted while it waits
      * @throws BusyException if the wait ended before the grant
+     * @throws LostException if the client is closed
+     * @throws OutcomeUnknownException if no node answered until the end of the wait
      */
     public long holdDurably(String name, String owner, String reason, Duration wait) throws InterruptedException {
-        return DurableHold.acquire(calls, name, owner, reason, wait);
+        return DurableHold.acquire(this, name, owner, reason, wait);
     }
 
     /**

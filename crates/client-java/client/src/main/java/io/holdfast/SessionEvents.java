@@ -5,11 +5,16 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Objects;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 
 /**
  * Delivers the events of a session's locks to the guards, and compares the guards with the holds that each renewal
  * lists. A guard without a listed hold is lost. A listed hold for which an acquire waits makes the acquire repeat its
  * call at another node. A listed hold without an entry, e.g. of a late copy of a call, is released.
+ *
+ * <p>Reads of locks run beside the renewal, which neither many locks nor a slow cluster may delay. Bounds: for each
+ * purpose and hold, one read is queued.
  */
 final class SessionEvents {
     /** A read of one lock may take this fraction of the lease. */
@@ -24,6 +29,9 @@ final class SessionEvents {
      * @param token the token that it had
      */
     record KnownHold(QueueEntry entry, long token) {}
+
+    /** A hold of a guard that a renewal did not list. */
+    private record Unlisted(KnownHold hold) {}
 
     /** A hold of the session without a guard. */
     private static final class Unguarded {
@@ -44,6 +52,8 @@ final class SessionEvents {
 
     private final Session session;
     private final List<Unguarded> unguarded = new ArrayList<>();
+    /** What the reads that have not begun are for. */
+    private final Set<Object> queued = ConcurrentHashMap.newKeySet();
 
     SessionEvents(Session session) {
         this.session = session;
@@ -64,9 +74,27 @@ final class SessionEvents {
         body.list("holds").forEach(session.entries::followUpgrade);
         body.list("events").forEach(event -> deliver(known, event, countedFrom));
         if (!body.get("gap").isNull()) {
-            readReleaseRequests(known, held / READ_PART);
+            known.forEach(hold -> readBeside(hold, held, calls -> readReleaseRequest(calls, hold.entry)));
         }
         reconcile(known, body.list("holds"), held);
+    }
+
+    /** Begins a read in another thread, at the latest when those before it have ended. It ends with the session. */
+    private void readBeside(Object purpose, long held, Consumer<Calls> read) {
+        if (!queued.add(purpose)) {
+            return;
+        }
+        Stop stop = new Stop();
+        Pending.Work work = session.pending.stoppable(stop);
+        Calls calls = session.calls.withTimeout(Math.min(session.calls.timeout, held / READ_PART), stop);
+        session.background.read(() -> {
+            queued.remove(purpose);
+            try (work) {
+                if (session.ending() == null) {
+                    read.accept(calls);
+                }
+            }
+        });
     }
 
     private void deliver(List<KnownHold> known, Json event, long countedFrom) {
@@ -106,18 +134,17 @@ final class SessionEvents {
 
     /** Compares the holds of the guards with those that the cluster lists. {@code held} is the length of the lease. */
     void reconcile(List<KnownHold> known, List<Json> listed, long held) {
-        Calls calls = session.calls.withTimeout(held / READ_PART);
         Set<String> keys = new HashSet<>();
         listed.forEach(session.entries::followUpgrade);
         listed.forEach(hold -> keys.add(key(hold.text("lock"), hold.numberOr("token", 0))));
         for (KnownHold hold : known) {
             boolean isListed = keys.contains(key(hold.entry.lock, hold.token));
-            if (!isListed && isHeldHere(hold) && !isHolder(calls, hold.entry.lock, hold.token) && isHeldHere(hold)) {
-                session.lose(hold.entry, Loss.RELEASED_ELSEWHERE);
+            if (!isListed && isHeldHere(hold)) {
+                readBeside(new Unlisted(hold), held, calls -> verify(calls, hold));
             }
         }
         unguarded.removeIf(hold -> !keys.contains(key(hold.lock, hold.token)));
-        listed.forEach(hold -> examine(calls, hold, held / 3));
+        listed.forEach(hold -> examine(hold, held));
     }
 
     private static String key(String lock, long token) {
@@ -129,7 +156,7 @@ final class SessionEvents {
         return now.stage() == QueueEntry.Stage.HELD && now.token() == hold.token && session.lossOf(hold.entry) == null;
     }
 
-    private void examine(Calls calls, Json hold, long againAfter) {
+    private void examine(Json hold, long held) {
         String lock = hold.text("lock");
         long token = hold.numberOr("token", 0);
         // An upgrade without an answer waits for the new token, even if other guards have it.
@@ -138,11 +165,11 @@ final class SessionEvents {
         List<QueueEntry> waiting = upgrading.isEmpty() ? session.entries.awaiting(lock) : upgrading;
         // Other clients may use a session that the caller named.
         boolean isOurs = !isGuarded && (!waiting.isEmpty() || session.isOwn);
-        if (!isExaminationDue(lock, token, isOurs, againAfter)) {
+        if (!isExaminationDue(lock, token, isOurs, held / 3)) {
             return;
         }
         if (waiting.isEmpty()) {
-            releaseStray(calls, lock, token);
+            readBeside(key(lock, token), held, calls -> releaseStray(calls, lock, token));
         } else {
             waiting.forEach(entry -> entry.stop(Stop.Reason.GRANTED_ELSEWHERE));
         }
@@ -166,27 +193,33 @@ final class SessionEvents {
         return false;
     }
 
-    /** Reads open release requests after a gap in the events. */
-    private void readReleaseRequests(List<KnownHold> known, long timeout) {
-        Calls calls = session.calls.withTimeout(timeout);
-        for (KnownHold hold : known) {
-            Delivery read = calls.read(hold.entry.lock);
-            Json holder = holderIn(read, hold.entry.token());
-            if (holder == null || holder.get("release_request").isNull()) {
-                continue;
-            }
-            ReleaseRequest request = ReleaseRequest.read(holder.get("release_request"));
-            ReleaseRequest earlier = hold.entry.releaseRequest.get();
-            if (earlier == null || !earlier.isSame(request)) {
-                session.requestRelease(hold.entry, request, read.sent());
-            }
+    /** Reads an open release request after a gap in the events. */
+    private void readReleaseRequest(Calls calls, QueueEntry entry) {
+        ReleaseRequest earlier = entry.releaseRequest.get();
+        Delivery read = calls.read(entry.lock);
+        Json holder = holderIn(read, entry.token());
+        if (holder == null || holder.get("release_request").isNull()) {
+            return;
+        }
+        ReleaseRequest request = ReleaseRequest.read(holder.get("release_request"));
+        // An event may have brought a later request.
+        boolean isLatest = entry.releaseRequest.get() == earlier && entry.stage() != QueueEntry.Stage.LEAVING;
+        if (isLatest && (earlier == null || !earlier.isSame(request))) {
+            session.requestRelease(entry, request, read.sent());
+        }
+    }
+
+    /** Reads the lock of a hold that a renewal did not list: the node that renewed may be behind the grant. */
+    private void verify(Calls calls, KnownHold hold) {
+        if (isHeldHere(hold) && !isHolder(calls, hold.entry.lock, hold.token) && isHeldHere(hold)) {
+            session.lose(hold.entry, Loss.RELEASED_ELSEWHERE);
         }
     }
 
     /** Whether the session holds the lock under this token. If no node answers, the lease decides. */
     private boolean isHolder(Calls calls, String lock, long token) {
         Delivery read = calls.read(lock);
-        if (read.error() != null || holderIn(read, token) != null) {
+        if (read.response() == null || holderIn(read, token) != null) {
             return true;
         }
         Json body = read.json();
@@ -201,7 +234,7 @@ final class SessionEvents {
 
     /** The holder with this token, or null. */
     private Json holderIn(Delivery read, long token) {
-        return read.error() != null ? null : read.json().list("holders").stream()
+        return read.response() == null ? null : read.json().list("holders").stream()
                 .filter(holder -> Objects.equals(holder.text("session"), session.name))
                 .filter(holder -> holder.numberOr("token", 0) == token)
                 .findFirst()

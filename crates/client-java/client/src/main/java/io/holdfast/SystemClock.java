@@ -17,22 +17,22 @@ import java.util.function.Supplier;
  * {@link LargerProgress}.
  */
 final class SystemClock implements Clock {
-    static final SystemClock INSTANCE =
-            new SystemClock(System::nanoTime, () -> System.currentTimeMillis() * MILLI, outside());
-
     /** The uptime has a resolution of 10 ms, so a smaller lead shows no suspension. */
     private static final long LEAD_MIN = 30 * MILLI;
     private static final Path UPTIME = Path.of("/proc/uptime");
     /** A suspension moves the wall clock against {@code nanoTime} at once, so without such a move no read is needed. */
     private static final long MOVE_MIN = 10 * MILLI;
     private static final long READ_AGAIN = 100 * MILLI;
+    /** Comes after the constants, because it reads {@link #UPTIME}. */
+    static final SystemClock INSTANCE =
+            new SystemClock(System::nanoTime, () -> System.currentTimeMillis() * MILLI, outside());
 
     /** The times at the last read of the outside clock. */
     private record LastRead(long awake, long wall) {}
 
     private final LongSupplier awake;
     private final LongSupplier wall;
-    private final Supplier<OptionalLong> outside;
+    final Supplier<OptionalLong> outside;
     private final long started;
     private final OptionalLong startedOutside;
     /** The longest observed lead of the outside clock; it never shrinks. */
@@ -123,14 +123,13 @@ final class SystemClock implements Clock {
         try {
             byte[] line = Files.readAllBytes(UPTIME);
             return OptionalLong.of(parseUptime(new String(line, StandardCharsets.US_ASCII)));
-        } catch (IOException | RuntimeException e) {
+        } catch (IOException | SecurityException | NumberFormatException e) {
             return OptionalLong.empty();
         }
     }
 
     /** Parses {@code 350735.47 234388.90}: the seconds since the start of the machine come first. */
     static long parseUptime(String line) {
-        String seconds = line.substring(0, line.indexOf(' '));
-        return (long) (Double.parseDouble(seconds) * 1e9);
+        return (long) (Double.parseDouble(line.split(" ", 2)[0]) * 1e9);
     }
 }

@@ -76,7 +76,8 @@ final class Transfer {
         // One of the two sessions has ended; a renewal shows whether it is this one.
         String renewal = Call.Target.of("/v1/sessions/", session.name) + "/keepalive";
         long left = Clock.left(session.lease().deadline(), session.clock.nanos());
-        return session.calls.withTimeout(left).send(Call.of("POST", renewal).harmless()).expectingList("holds").error() == null;
+        Delivery renewed = session.calls.withTimeout(left, null).send(Call.of("POST", renewal).harmless());
+        return renewed.expectingList("holds").error() == null;
     }
 
     private static HoldfastException reason(Delivery delivery, HoldfastException error) {

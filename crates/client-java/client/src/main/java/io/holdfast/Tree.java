@@ -106,6 +106,7 @@ public final class Tree {
      * @return closing it ends the watch
      */
     public Watch watch(String prefix, Watch.Listener listener) {
-        return Watch.after(client, Parameter.PREFIX, prefix, listener);
+        return Watch.after(client, Parameter.PREFIX, prefix, change ->
+                change == null ? listener::missed : () -> listener.changed(change));
     }
 }

@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -236,6 +237,35 @@ class AnswersTest {
             threads.get(0).interrupt();
             assertNotNull(isInterrupted.poll(5, TimeUnit.SECONDS));
         }
+    }
+
+    @Test
+    void aDurableAcquireWithoutAnAnswerIsRepeatedWithItsAttempt() throws Exception {
+        node(call -> Answer.NONE);
+        node.pings = Answer.NONE;
+        try (FakeNode other = FakeNode.of(call -> new Answer(200, "{\"lock\":\"freeze\",\"token\":7}"))) {
+            Holdfast client = node.client(options -> options.requestTimeout(SHORT), node.address(), other.address());
+            Nodes nodes = client.calls().nodes;
+            nodes.prefer(nodes.order(0).stream().filter(one -> one.base.endsWith(node.address())).findFirst().orElseThrow());
+            assertEquals(7, client.holdDurably("freeze", "carol", "moving", Duration.ofSeconds(50)));
+            Map<String, String> first = new TreeMap<>(node.calls("PUT /v1/locks/freeze").get(0).query());
+            Map<String, String> second = new TreeMap<>(other.calls("PUT /v1/locks/freeze").get(0).query());
+            long waited = millis(first.remove("wait")) - millis(second.remove("wait"));
+            assertTrue(waited > 0 && waited < 50_000, waited + " ms");
+            assertEquals(first, second);
+        }
+    }
+
+    private static long millis(String wait) {
+        return Long.parseLong(wait.replace("ms", ""));
+    }
+
+    @Test
+    void aDurableAcquireWithoutAnAnswerUntilTheEndOfItsWaitIsInDoubt() {
+        node(call -> Answer.NONE);
+        Holdfast client = node.client(options -> options.requestTimeout(SHORT));
+        assertThrows(OutcomeUnknownException.class, () -> client.holdDurably("freeze", "carol", "moving", SHORT));
+        assertEquals(1, node.calls("PUT /v1/locks/freeze").size());
     }
 
     @Test

@@ -249,6 +249,7 @@ class ChangesTest {
             long lease = TimeUnit.SECONDS.toNanos(30);
             Json body = Json.parse("{\"holds\":[{\"lock\":\"orders\",\"ticket\":5,\"token\":9}]," + events + "}");
             delivery.deliver(delivery.knownHolds(), body, lease, session.clock.nanos());
+            session.pending.settle(session.clock, lease);
             for (Guard guard : guards) {
                 assertEquals(9, guard.token());
                 assertTrue(guard.releaseRequested().map(ReleaseRequest::revoke).orElse(false), events);
@@ -293,6 +294,7 @@ class ChangesTest {
             Hold hold = twoGuards(call -> call.name().contains("fence") ? Answer.problem(409, code) : state).get(0).hold;
             SessionEvents events = new SessionEvents(hold.session);
             events.reconcile(events.knownHolds(), List.of(), TimeUnit.SECONDS.toNanos(30));
+            hold.session.pending.settle(hold.session.clock, TimeUnit.SECONDS.toNanos(30));
             assertEquals(code.equals("stale-token"), hold.session.lossOf(hold.entry) != null, code);
             assertEquals(2, node.calls("GET /v1/fence/orders").size());
             node.close();

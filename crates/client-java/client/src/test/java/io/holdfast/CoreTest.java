@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -102,6 +103,23 @@ class CoreTest {
         assertEquals(350_735_470_000_000L, SystemClock.parseUptime("350735.47 234388.90"));
         assertEquals(Long.MAX_VALUE, Clock.plus(1, Long.MAX_VALUE));
         assertEquals(0, Clock.left(5, 7));
+    }
+
+    @Test
+    void onLinuxTheClockOfTheMachineReadsTheUptime() throws IOException {
+        Path uptime = Path.of("/proc/uptime");
+        assumeTrue(Files.exists(uptime));
+        long before = SystemClock.parseUptime(Files.readString(uptime));
+        long read = ((SystemClock) Clock.system()).outside.get().orElseThrow();
+        long after = SystemClock.parseUptime(Files.readString(uptime));
+        assertTrue(before <= read && read <= after, before + " " + read + " " + after);
+    }
+
+    @Test
+    void aLineWithoutNumbersIsNoUptime() {
+        for (String line : List.of("", " ", "\n", "up 3 days")) {
+            assertThrows(NumberFormatException.class, () -> SystemClock.parseUptime(line), line);
+        }
     }
 
     @Test

@@ -20,8 +20,8 @@ import java.util.function.Function;
 import java.util.function.UnaryOperator;
 
 /**
- * A node that opens sessions, each with the next incarnation, and answers locks by a function. It answers no keepalive: a
- * call without an answer stays open.
+ * A node that opens sessions, each with the next incarnation, and answers locks by a function. A call without an answer
+ * stays open.
  */
 final class FakeNode implements AutoCloseable {
     /**
@@ -60,6 +60,10 @@ final class FakeNode implements AutoCloseable {
     volatile long leaseMillis = 30_000;
     /** The answer to the close of a session. */
     volatile Answer closes = new Answer(204, "");
+    /** The answers to keepalives. */
+    volatile Function<Received, Answer> keepalives = call -> Answer.NONE;
+    /** The answer to a ping. */
+    volatile Answer pings = new Answer(200, "{}");
     private final List<Received> calls = new CopyOnWriteArrayList<>();
     private final List<Holdfast> clients = new CopyOnWriteArrayList<>();
     private final Function<Received, Answer> locks;
@@ -119,6 +123,8 @@ final class FakeNode implements AutoCloseable {
         if (retryAfter != null) {
             exchange.getResponseHeaders().set("Retry-After", String.valueOf(retryAfter / 1_000));
         }
+        // That of each znode.
+        exchange.getResponseHeaders().set("Holdfast-Kind", "ephemeral");
         byte[] body = answer.body.getBytes(StandardCharsets.UTF_8);
         exchange.sendResponseHeaders(answer.status == 0 ? 500 : answer.status, body.length == 0 ? -1 : body.length);
         exchange.getResponseBody().write(body);
@@ -130,11 +136,11 @@ final class FakeNode implements AutoCloseable {
             return new Answer(200, "{\"session\":\"s\",\"incarnation\":" + opened.incrementAndGet() + ",\"expires_in_ms\":"
                     + leaseMillis + ",\"revision\":1}");
         } else if (call.name.endsWith("/keepalive")) {
-            return Answer.NONE;
+            return keepalives.apply(call);
         } else if (call.name.startsWith("DELETE /v1/sessions/")) {
             return closes;
         } else if (call.name.equals("GET /livez")) {
-            return new Answer(200, "{}");
+            return pings;
         }
         return locks.apply(call);
     }

@@ -350,6 +350,7 @@ class NodeTest {
                 lossOf(() -> client.barrier("start", 2).await(LONG)),
                 lossOf(() -> inside.leave(LONG)),
                 lossOf(() -> client.latch("ready").await(LONG)),
+                lossOf(() -> client.holdDurably("freeze", "carol", "moving", LONG)),
                 lossOf(() -> client.lock("orders").receiveTransfer()));
         Session session = client.sessions().use(null);
         await(session, () -> waits.get() == ends.size());
