@@ -6,15 +6,19 @@ use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::Fatal;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::failure::Failure;
 use crate::state_machine::{LocalMachine, Raft};
 use crate::store::disk::DiskGauge;
 use crate::store::snapshot::SnapshotStore;
+use crate::type_config::TypeConfig;
 
 /// The time between two checks whether a snapshot has space.
 const SPACE_PAUSE: Duration = Duration::from_secs(5);
+
+/// The time in which a peer takes the entries that it is sent, or the call fails.
+const PURGE_BOUND: Duration = Duration::from_secs(10);
 
 /// Runs `serving` until the node fails; then stops openraft, so that the node neither votes nor leads.
 pub(crate) async fn until_failure(serving: impl Future<Output = ()>, raft: Raft, failure: Failure) {
@@ -46,7 +50,7 @@ pub(crate) async fn watch_openraft(raft: Raft, failure: Failure) {
     }
 }
 
-/// Builds a snapshot after enough applied bytes, so that the log can be purged.
+/// Builds a snapshot after enough applied bytes, and purges the log before the previous one.
 pub(crate) struct Compactor {
     pub(crate) raft: Raft,
     pub(crate) local: Arc<LocalMachine>,
@@ -58,6 +62,9 @@ impl Compactor {
     pub(crate) async fn run(self) {
         loop {
             self.local.snapshot_due().await;
+            if self.purge().await.is_err() {
+                return;
+            }
             // A snapshot that fills the disk would stop the node.
             while !self.has_space() {
                 sleep(SPACE_PAUSE).await;
@@ -66,6 +73,21 @@ impl Compactor {
                 return;
             }
         }
+    }
+
+    /// Purges the log up to the last snapshot. openraft keeps a number of entries before a snapshot: large ones would fill
+    /// the disk. It defers a purge while it sends the entries, and expects no new snapshot meanwhile.
+    async fn purge(&self) -> Result<(), Fatal<TypeConfig>> {
+        let mut metrics = self.raft.metrics();
+        let last = metrics.borrow_watched().snapshot;
+        if let Some(last) = last {
+            self.raft.trigger().purge_log(last.index).await?;
+        }
+        let purged = async {
+            while metrics.borrow_watched().purged < last && metrics.changed().await.is_ok() {}
+        };
+        timeout(PURGE_BOUND, purged).await.ok();
+        Ok(())
     }
 
     fn has_space(&self) -> bool {

@@ -195,8 +195,7 @@ impl Log {
         self.submit(Request::SetMeta { meta, bytes, durable: false, lazy: true, done })
     }
 
-    /// Removes every record after `last_kept`; all records for `None`. The log calls `done` after the write. The disk
-    /// keeps the order of this request and later requests; the next durable request makes it durable.
+    /// Removes every record after `last_kept`; all records for `None`. The log calls `done` when the removal is durable.
     ///
     /// `done` gets [`StoreError::Misuse`] if `last_kept` is below the purged index.
     ///

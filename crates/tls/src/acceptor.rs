@@ -151,13 +151,13 @@ impl TlsAcceptor {
         if *versions == present {
             return Ok(None);
         }
-        // A broken file is reported once. A change after this line is the next one.
-        *versions = present;
         let material = self.0.config.files.read(SystemTime::now())?;
         let made = and(&material)?;
         let (server, expires_at) = server_config(&self.0.config, &material)?;
         self.0.server.store(server);
         *self.0.expires_at.lock() = expires_at;
+        // Files that cannot be used are read again: the clock of the machine may have been the cause.
+        *versions = present;
         Ok(Some(made))
     }
 

@@ -20,7 +20,9 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StartError;
-use crate::start::identity::{self, JOIN_FILE, LOG_DIR, SNAPSHOT_DIR, create_data_dir, read_file};
+use crate::start::identity::{
+    self, JOIN_FILE, LOG_DIR, LOST_AND_FOUND, SNAPSHOT_DIR, create_data_dir, read_file,
+};
 use crate::start::new_cluster::RestoreFailure;
 use crate::start::stopped_node::StoppedNode;
 
@@ -54,8 +56,10 @@ impl std::fmt::Debug for JoinRequest {
 pub fn write_join_request(dir: &Path, request: &JoinRequest) -> Result<(), StartError> {
     let failed = |source| StartError::DataDir { dir: dir.to_owned(), source };
     create_data_dir(dir)?;
-    if std::fs::read_dir(dir).map_err(failed)?.next().is_some() {
-        return Err(StartError::NotEmpty(dir.to_owned()));
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        if entry.map_err(failed)?.file_name() != LOST_AND_FOUND {
+            return Err(StartError::NotEmpty(dir.to_owned()));
+        }
     }
     write(dir, request)
 }
@@ -233,6 +237,18 @@ mod tests {
         let (cluster, cluster_id, node) = ("a".to_owned(), ClusterId(1), NodeId(4));
         caller.store(&JoinRequest { cluster, cluster_id, node, secret: [7; SECRET_LEN] }).unwrap();
         dir
+    }
+
+    /// A new file system has the directory `lost+found`.
+    #[test]
+    fn a_node_joins_with_the_root_of_a_volume_and_no_other_files() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(LOST_AND_FOUND)).unwrap();
+        let (cluster, cluster_id, node) = ("a".to_owned(), ClusterId(1), NodeId(4));
+        let request = JoinRequest { cluster, cluster_id, node, secret: [7; SECRET_LEN] };
+        write_join_request(dir.path(), &request).unwrap();
+        let again = write_join_request(dir.path(), &request);
+        assert!(matches!(again, Err(StartError::NotEmpty(_))), "{again:?}");
     }
 
     #[test]

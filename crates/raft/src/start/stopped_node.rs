@@ -210,6 +210,10 @@ impl StateAfterEntry {
         if entry.log_id.index != expected {
             return Err(io::Error::other(format!("entry {expected} is missing")));
         }
+        let term = entry.log_id.leader_id.term;
+        if self.last.is_some_and(|last| term < last.leader_id.term) {
+            return Err(io::Error::other(format!("entry {expected} is of an older term, {term}")));
+        }
         match entry.payload {
             Payload::Blank => {}
             Payload::Normal(batch) => {

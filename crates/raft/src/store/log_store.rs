@@ -365,8 +365,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             }
         }
         let kept = last.map(|id| id.index);
-        self.queue(self.log.truncate_after(kept, self.report_failure())).await;
-        Ok(())
+        let (done, receiver) = completion();
+        self.queue(self.log.truncate_after(kept, done)).await;
+        // A snapshot of the entries that replace these is durable by itself.
+        self.wait(receiver).await
     }
 
     async fn purge(&mut self, through: LogIdOf<TypeConfig>) -> io::Result<()> {

@@ -80,6 +80,14 @@ async fn truncation_and_new_entries_survive_in_their_order() {
     append(&mut store, (0..10).map(|index| entry(1, index)).collect()).await.unwrap();
     store.truncate_after(Some(log_id(1, 5))).await.unwrap();
     assert_eq!(all(&mut store).await.len(), 6);
+    // A snapshot of the entries that replace the removed ones can be durable before them.
+    let fork = disk.fork();
+    fork.crash(0);
+    let (store_of_fork, _, _) = open(&fork);
+    assert_eq!(
+        store_of_fork.clone().get_log_state().await.unwrap().last_log_id,
+        Some(log_id(1, 5))
+    );
     append(&mut store, vec![entry(2, 6)]).await.unwrap();
     disk.crash(0);
     let (mut store, _, _) = open(&disk);
@@ -112,6 +120,7 @@ async fn a_disk_error_fails_the_node_and_acknowledges_nothing() {
     disk.fail_at(0, StoreError::Full { action: "a test".into() });
     assert!(append(&mut store, vec![entry(1, 1)]).await.is_err());
     assert!(store.save_vote(&vote(9)).await.is_err());
+    assert!(store.truncate_after(Some(log_id(1, 0))).await.is_err());
     assert!(failure.reason().is_some());
 }
 

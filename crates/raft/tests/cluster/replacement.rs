@@ -33,6 +33,21 @@ async fn with_standby() -> (Lab, u64, u64) {
     (lab, leader, standby)
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_only_voter_is_replaced() {
+    let mut lab = Lab::start(1).await;
+    lab.registered().await;
+    write(&lab, 1, "before").await;
+    let joiner = lab.invite(1, Some(1)).await;
+    lab.boot(joiner).await.unwrap();
+    let reason = lab.node(1).wait_failed().await;
+    assert!(matches!(reason, StopReason::Removed(_)), "{reason:?}");
+    lab.kill(1).await;
+    lab.voters(&[joiner]).await;
+    write(&lab, joiner, "after").await;
+    assert!(has_session(lab.node(joiner), "before"));
+}
+
 fn rejoining(config: &mut RaftConfig) {
     config.rejoin_when_emptied = true;
 }

@@ -78,6 +78,19 @@ pub(crate) async fn away_for_too_long() -> (Lab, u64, u64) {
     (lab, leader, away)
 }
 
+/// Few large entries would fill the disk otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_is_purged_by_its_bytes_too() {
+    let lab = Lab::start_with(1, |config| config.snapshot_log_bytes = 8 << 10).await;
+    let leader = lab.leader().await;
+    for n in 0..600 {
+        lab.open(leader, &format!("s{n}")).await.unwrap();
+    }
+    let status = || lab.node(leader).status();
+    assert!(status().last_log_index < Some(lab.config(leader).log_keep_entries));
+    eventually("a purge", || status().purged_index).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_away_too_long_catches_up_by_snapshot() {
     let (mut lab, _, away) = away_for_too_long().await;

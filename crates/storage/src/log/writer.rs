@@ -179,10 +179,11 @@ impl Writer {
             )));
         }
         let next = last_kept.map_or(0, |kept| kept.saturating_add(1));
-        if next < self.bounds.next {
-            self.add(LogChange::Truncate { next })?;
+        if next >= self.bounds.next {
+            return Ok(RequiredDurability::Nothing);
         }
-        Ok(RequiredDurability::Nothing)
+        self.add(LogChange::Truncate { next })?;
+        Ok(RequiredDurability::Sync)
     }
 
     fn purge(&mut self, through: u64, meta: Bytes) -> Result<RequiredDurability, StoreError> {

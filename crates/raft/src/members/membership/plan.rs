@@ -141,7 +141,8 @@ impl Change<'_> {
         }
         let mut target = self.voters.clone();
         target.insert(self.node);
-        if let Some(replaced) = replaces {
+        // The only voter keeps its vote for now: it can hand the leadership to a voter alone.
+        if let Some(replaced) = replaces.filter(|_| self.voters.len() > 1) {
             target.remove(&replaced);
         }
         self.set_voters(target, false)
@@ -273,6 +274,20 @@ mod tests {
         assert_eq!(next_step(&members, &swapped), Step::Finish(NodeId(4)));
         let kept = view(&[&[1, 2, 4]], &[3]);
         assert_eq!(next_step(&members, &kept), Step::RemoveLearner(NodeId(3)));
+    }
+
+    /// The leadership goes to a voter alone, so the only voter keeps its vote until the new node has one.
+    #[test]
+    fn the_only_voter_is_replaced_in_two_steps() {
+        let members = [(NodeId(1), member(None)), (NodeId(2), joining(Some(1)))];
+        let mut learns = view(&[&[1]], &[2]);
+        learns.caught_up = ids(&[2]);
+        assert_eq!(next_step(&members, &learns), set(&[1, 2]));
+        let both = view(&[&[1, 2]], &[]);
+        let transfer = Step::TransferLeadership { to: ids(&[2]) };
+        assert_eq!(next_step(&members, &both), transfer);
+        let led_by_new = RaftView { own: NodeId(2), ..both };
+        assert_eq!(next_step(&members, &led_by_new), set(&[2]));
     }
 
     #[test]
