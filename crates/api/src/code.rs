@@ -78,7 +78,7 @@ codes! {
          parent; r (read), w (write) and a (admin) are its own. Nothing was done. 'holdfast auth can' explains a decision.";
     ForeignSite, "foreign-site", false, "The call is for another host, or a web page of another site sent it",
         "A browser sends calls for the pages that it shows, also to nodes that only its machine can reach. A node refuses calls with \
-         Sec-Fetch-Site: cross-site or same-site, and with an Origin that is not its own. Where calls need no permission, Host must \
+         Sec-Fetch-Site: cross-site or same-site, and with an Origin that is not its own. Where calls need no credential, Host must \
          be a loopback name or address, the host of a member, or a name in http.hosts. Nothing was done. Programs need neither \
          Origin nor Sec-Fetch-Site.";
     HasAdministrator, "has-administrator", false, "The cluster has had an administrator",

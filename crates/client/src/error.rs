@@ -22,9 +22,9 @@ pub enum Error {
     /// No node executed the call within the timeout. The same call is safe later.
     #[error("no node answered the call in time: {0}")]
     Unavailable(String),
-    /// The call may have taken effect. Repeat it with the same session: it returns the first answer. An acquire needs
-    /// no repetition, because the client releases its possible hold in the background.
-    #[error("the outcome is unknown, repeat the call with the same session: {0}")]
+    /// The call may have taken effect. Read the state before you repeat it: a repeated call has a new number. An acquire
+    /// needs no repetition, because the client releases its possible hold in the background.
+    #[error("the outcome is unknown, the call may have taken effect: {0}")]
     OutcomeUnknown(String),
     /// The cluster rejected the call. Change it.
     #[error("{}", rejection_text(.0))]

@@ -27,7 +27,7 @@ use crate::call::{CallContext, HandlerResult};
 use crate::identity::Peer;
 use crate::metrics::RouteMetrics;
 use crate::operation::{Operation, Scope};
-use crate::precondition::number_call;
+use crate::precondition::{check_taken, number_call};
 use crate::reply::Reply;
 use crate::state::HttpState;
 use crate::status::HttpError;
@@ -201,6 +201,7 @@ async fn admit(
 ) -> Result<(), HttpError> {
     head::check(call.parts)?;
     head::check_site(call.parts, &call.state.config, &call.state.service)?;
+    check_taken(&call.parts.headers, operation)?;
     if !operation.access.reads_credential() {
         return Ok(());
     }

@@ -3,8 +3,8 @@
 //! A proxy and this node must agree where a request ends and which host it is for. Otherwise an attacker can smuggle a
 //! request past the proxy. A browser sends calls for every page that it shows, also to nodes that only its machine can reach,
 //! and adds a client certificate by itself. `Sec-Fetch-Site` and `Origin` name the page. The page of a site whose name resolves
-//! to the address of the node is of the same origin: only `Host` shows it. Where calls need no permission, `Host` must name the
-//! node.
+//! to the address of the node is of the same origin: only `Host` shows it. Where a call needs no credential, `Host` must name
+//! the node.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -129,7 +129,7 @@ pub(crate) fn check_site(
         return Err(foreign(format!("a web page of {origin:?} sent the call"), hint));
     }
     for text in [host, target].into_iter().flatten() {
-        if !is_name_of_node(text, config, service) && !service.requires_permissions() {
+        if !is_name_of_node(text, config, service) && !service.requires_credential() {
             let hint = "call the node by localhost, its address or its name in the members; http.hosts in the \
                         configuration allows other names";
             return Err(foreign(

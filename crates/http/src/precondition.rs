@@ -12,6 +12,7 @@ use sha1::{Digest as _, Sha1};
 
 use crate::call::CallContext;
 use crate::head::only;
+use crate::operation::{Operation, Scope};
 use crate::status::HttpError;
 
 /// The condition on the znode before a change.
@@ -53,15 +54,8 @@ impl Precondition {
     /// Returns the version of `If-Match` for a counter; a counter that was never changed has version 0.
     ///
     /// # Errors
-    /// `invalid-argument` for every other condition.
+    /// `invalid-argument` if the tag is not a version.
     pub(crate) fn of_counter(headers: &HeaderMap) -> Result<Option<u64>, HttpError> {
-        if headers.contains_key(IF_NONE_MATCH) {
-            let detail = "a counter has no condition If-None-Match";
-            return Err(refused(
-                detail,
-                "write If-Match: \"0\" for a counter that was never changed",
-            ));
-        }
         let Some(tag) = condition(headers, &IF_MATCH)? else { return Ok(None) };
         version(tag).map(Some)
     }
@@ -80,6 +74,24 @@ impl Precondition {
                 Err(refused(detail, "leave If-None-Match out"))
             }
         }
+    }
+}
+
+/// Rejects a change with a condition that the call does not check, or with a number that it does not remember.
+///
+/// # Errors
+/// `invalid-argument`, with the name of the header.
+pub(crate) fn check_taken(headers: &HeaderMap, operation: &Operation) -> Result<(), HttpError> {
+    let names = [IF_MATCH, IF_NONE_MATCH, HeaderName::from_static(IDEMPOTENCY_KEY)];
+    let is_taken = |name: &HeaderName| operation.all_headers().any(|taken| taken.name == *name);
+    let ignored = names.iter().find(|name| headers.contains_key(*name) && !is_taken(name));
+    match ignored.filter(|_| operation.scope == Scope::Write) {
+        Some(name) => {
+            let detail = format!("this call does not read the header {name}");
+            let hint = "leave it out; /docs lists the headers of each call";
+            Err(Box::new(Problem::new(ErrorCode::InvalidArgument, detail).hint(hint)))
+        }
+        None => Ok(()),
     }
 }
 

@@ -25,7 +25,7 @@ use crate::access::TREE_WRITE;
 use crate::body::BodyKind;
 use crate::call::{CallContext, HandlerResult};
 use crate::operation::{Example, Header, Method, Operation, ResponseSpec, handler};
-use crate::precondition::{Precondition, contradiction, tag};
+use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
 use crate::routes::TREE;
 use crate::status::{HttpError, internal};
@@ -121,10 +121,6 @@ async fn post(call: &mut CallContext<'_>) -> HandlerResult {
     let caller = caller(call, session);
     let kind = KindParams { ephemeral, container, ttl }.kind(caller.session.is_some());
     let kind = kind?;
-    // A node that does not exist yet has no version.
-    if Precondition::of(&call.parts.headers)? != Precondition::None {
-        return Err(contradiction());
-    }
     let name = name.unwrap_or_default();
     check_name(&directory, &name)?;
     let acl = Some(acl).filter(|acl| !acl.is_empty());

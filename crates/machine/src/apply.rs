@@ -36,7 +36,9 @@ impl Machine {
             let growth = rules.growth;
             let outcome =
                 self.check_command(&ctx.actor, call.as_ref(), &command, &rules).and_then(|()| {
-                    self.once(call, &mut ctx, |m, ctx| m.within_limits(command, growth, ctx))
+                    self.once(call, growth, &mut ctx, |m, ctx| {
+                        m.within_limits(command, growth, ctx)
+                    })
                 });
             let caused = events.get(before_command..).unwrap_or_default();
             if let Some(change) = audited

@@ -41,7 +41,7 @@ pub use digest::DIGEST_SCHEMA;
 pub use lock::explain::{BlockingLink, CHAIN_MAX, LockUrgency, OverdueLock};
 pub use lock::wait_deadlines::Wait;
 pub use reads::{Counts, LISTED_ENTRIES_MAX, LISTED_HOLDERS_MAX, LockFilter, SCAN_MAX};
-pub use recipe::{ArrivalState, ArrivalWait, RecipeFilter};
+pub use recipe::{ArrivalState, ArrivalWait, RecipeFilter, recipe_of_next};
 pub use restore::{RestoreError, RestoreOptions, RestorePoint};
 pub use snapshot::load::LoadError;
 pub use snapshot::part::SnapshotPart;

@@ -58,11 +58,16 @@ impl Machine {
     pub(crate) fn end_seal(&mut self, ctx: &mut ApplyContext<'_>) {
         if let Some(ActiveSeal { closed, .. }) = self.seal.take() {
             ctx.emit(Event::SealChanged);
+            let names = closed.iter().filter_map(|session| self.session_name(*session));
+            let names: Vec<SessionName> = names.collect();
+            // No lock is granted to a session that ends here.
             for session in closed {
-                let Some(name) = self.session_name(session) else { continue };
-                self.end_session(session, LossCause::SessionClosed, ctx);
+                self.end_session_without_grants(session, LossCause::SessionClosed, ctx);
+            }
+            for name in names {
                 self.acknowledge_losses(&name, ctx);
             }
+            self.grant_stale(ctx);
         }
     }
 

@@ -55,6 +55,7 @@ pub use history::hold_history::{HistoryRequest, PastHold};
 pub use history::hold_notice::{HoldChange, HoldNotice};
 pub use holdfast_machine::{
     AccessTokenRecord, BlockingLink, Counts, LockFilter, LockUrgency, RecipeFilter, SubjectRecord,
+    recipe_of_next,
 };
 pub use holdfast_raft::{LATENCY_BUCKETS, StopReason};
 pub use leases::renewal::SessionRenewal;

@@ -9,7 +9,7 @@ mod parked;
 
 use std::time::{Duration, Instant};
 
-use holdfast_machine::RecipeFilter;
+use holdfast_machine::{RecipeFilter, recipe_of_next};
 use holdfast_types::{
     BarrierKind, BarrierView, ChangeCounter, Command, CounterView, LatchView, Page, Recipe,
     RecipeKind, RecipeName, RecipeRejection, RecipeReply, RecipeView, Rejection, Reply, RequestId,
@@ -158,11 +158,11 @@ impl Service {
     pub async fn recipes(
         &self,
         filter: &RecipeFilter,
-        after: Option<&(RecipeKind, RecipeName)>,
+        after: Option<(RecipeKind, RecipeName)>,
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<RecipeView>>, Failure> {
-        self.read(mode, |machine| {
+        self.read_page((mode, after, limit), recipe_of_next, |machine, after, limit| {
             let rights = self.enforced_rights(machine)?;
             let is_visible = |name: &RecipeName| allows(rights, Right::RecipeRead, name.as_str());
             Ok(machine.recipes(filter, after, limit, is_visible))

@@ -12,8 +12,8 @@ use futures_util::FutureExt as _;
 use holdfast_machine::Machine;
 use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, Urgency};
 use holdfast_types::{
-    AuthChange, ClockReading, Command, MembershipChange, NodeId, NumberedCall, Rejection, Reply,
-    Revision, SessionRejection, Stamp,
+    AuthChange, ClockReading, Command, HandOver, LockName, MembershipChange, NodeId, NumberedCall,
+    Page, Rejection, Reply, RequestRelease, Revision, SessionRejection, Stamp,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -211,11 +211,12 @@ impl Service {
         let only_adds_waiter = self.raft().read(|machine| machine.only_adds_waiter(&command));
         let urgency = if only_adds_waiter { Urgency::MayWait } else { Urgency::Immediate };
         let has_secret = has_secret(&command);
+        let lock = lock_of_hold(&command).cloned();
         let proposed = self.raft().propose(self.signed(command), urgency, self.deadline()).await;
         let Committed { outcome, revision } =
             proposed.map_err(|error| self.propose_failure(&error))?;
         let reply = outcome.map_err(|mut rejection| {
-            self.hide_unreadable(&mut rejection);
+            self.hide_unreadable(&mut rejection, lock.as_ref());
             Failure::Rejected(rejection)
         });
         let (reply, first) = reply?.into_first();
@@ -258,6 +259,29 @@ impl Service {
         let read = self.raft().read(|machine| Ok((look(machine)?, machine.revision())));
         let (value, revision) = read.map_err(Failure::Rejected)?;
         Ok(self.labelled(value, revision, mode))
+    }
+
+    /// Reads a page of a list in steps. A step reads a bounded number of names, and may end at one that the caller may
+    /// not see; the page ends at its last item, or with the list. It has the revision of its first step. `key` reads
+    /// the `next` of a step.
+    pub(crate) async fn read_page<T, K>(
+        &self,
+        (mode, after, limit): (ReadMode, Option<K>, usize),
+        key: impl Fn(&str) -> Option<K>,
+        step: impl Fn(&Machine, Option<&K>, usize) -> Result<Page<T>, Rejection>,
+    ) -> Result<Response<Page<T>>, Failure> {
+        let mut page = self.read(mode, |machine| step(machine, after.as_ref(), limit)).await?;
+        while let missing @ 1.. = limit.saturating_sub(page.value.items.len())
+            && let Some(after) = page.value.next.take().and_then(|next| key(&next))
+        {
+            // Other tasks of this thread run between two steps.
+            tokio::task::yield_now().await;
+            let rest = self.raft().read(|machine| step(machine, Some(&after), missing));
+            let rest = rest.map_err(Failure::Rejected)?;
+            page.value.items.extend(rest.items);
+            page.value.next = rest.next;
+        }
+        Ok(page)
     }
 
     /// Waits for a read barrier if the read is linearizable. A stale read needs only this node: its subjects and roles
@@ -314,6 +338,19 @@ fn has_secret(command: &Command) -> bool {
                 | AuthChange::RotateToken { .. }
         ) | Command::Membership(MembershipChange::Invite { .. })
     )
+}
+
+/// The lock of a command that needs a hold, and whose rejection names the holder.
+fn lock_of_hold(command: &Command) -> Option<&LockName> {
+    if let Command::Release(release) = command {
+        release.locks.single()
+    } else if let Command::RequestRelease(RequestRelease { lock, .. })
+    | Command::HandOver(HandOver { lock, .. }) = command
+    {
+        Some(lock)
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -113,12 +113,14 @@ impl Service {
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<SessionView>>, Failure> {
-        self.read(mode, |machine| {
+        let after = after.map(str::to_owned);
+        let key = |next: &str| Some(next.to_owned());
+        self.read_page((mode, after, limit), key, |machine, after, limit| {
             let rights = self.enforced_rights(machine)?;
             let is_visible = |session: &SessionName| {
                 rights.is_none_or(|rights| rights.check_session_read(session).is_ok())
             };
-            Ok(machine.sessions(after, limit, is_visible))
+            Ok(machine.sessions(after.map(String::as_str), limit, is_visible))
         })
         .await
     }

@@ -105,11 +105,12 @@ impl Service {
     pub async fn subtree(
         &self,
         path: &ZnodePath,
-        after: Option<&ZnodePath>,
+        after: Option<ZnodePath>,
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<NodeView>>, Failure> {
-        self.read(mode, |machine| {
+        let key = |next: &str| ZnodePath::new(next).ok();
+        self.read_page((mode, after, limit), key, |machine, after, limit| {
             self.check_subtree(machine, path)?;
             machine.subtree(path, after, limit, &self.identities_on(machine, path))
         })
@@ -160,11 +161,12 @@ impl Service {
     /// As [`Service::subtree`] of all quotas.
     pub async fn subtree_quotas(
         &self,
-        after: Option<&ZnodePath>,
+        after: Option<ZnodePath>,
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<SubtreeQuotaView>>, Failure> {
-        self.read(mode, |machine| {
+        let key = |next: &str| ZnodePath::new(next).ok();
+        self.read_page((mode, after, limit), key, |machine, after, limit| {
             self.check_below(machine, Right::TreeRead, BELOW_TOP)?;
             let is_visible = |path: &ZnodePath| {
                 let limits = QuotaZnodes::of(path).map(|znodes| znodes.limits);

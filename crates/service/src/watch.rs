@@ -108,7 +108,8 @@ impl Service {
 }
 
 impl WatchStream {
-    /// Returns the next item. After [`WatchItem::Compacted`] the watch continues from there;
+    /// Returns the next item. After [`WatchItem::Compacted`] the watch continues from there, and [`resume`](Self::resume)
+    /// stays before the discarded changes until the item after it;
     /// [`WatchItem::Denied`] and [`WatchItem::ShuttingDown`] are repeated. Dropping the future loses no item.
     pub async fn next(&mut self) -> WatchedItem {
         loop {
@@ -125,7 +126,7 @@ impl WatchStream {
                 ReadChanges::Changes(changes) => self.take_visible(changes),
                 ReadChanges::Compacted(restart_from) => {
                     let item = WatchItem::Compacted { restart_from };
-                    return self.returned(WatchedItem { resume: restart_from, item });
+                    return WatchedItem { resume: self.resume, item };
                 }
                 ReadChanges::Nothing(head) => {
                     if let Some(watched) = self.wait(head).await {

@@ -300,7 +300,7 @@ pub enum LockRejection {
         /// [`LockRejection::CYCLE_MAX`] are named. The caller is missing if its session is new.
         cycle: Vec<Blocked>,
     },
-    /// The lock has no holder, so there is nothing to hand over.
+    /// The caller does not hold the lock: the lock is free, or the caller may not see its holder.
     NotHeld,
     /// The receiver of a hand-over already holds the lock.
     AlreadyHolds { holder: Box<HolderView> },

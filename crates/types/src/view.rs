@@ -166,7 +166,7 @@ pub struct FenceView {
 pub struct Page<T> {
     /// In order of their names.
     pub items: Vec<T>,
-    /// The last name of this page if more items follow.
+    /// The last name that was read for this page, if more items may follow.
     pub next: Option<String>,
     /// The revision of the read.
     pub revision: Revision,

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::connection_table::ConnectionGuard;
-use crate::context::{ServerContext, Shutdown};
+use crate::context::{ServerContext, Shutdown, members_text};
 use crate::errors::Disconnect;
 use crate::four_letter;
 use crate::frame_reader::{FrameReadError, FrameReader, Opening};
@@ -205,18 +205,21 @@ impl Connection<'_> {
         let session = format!("{:#x}", attached.id.0);
         tracing::debug!(peer = %self.peer, session, timeout_ms = ttl.as_millis(), "a ZooKeeper session connected");
         let pending = PendingRequests::default();
+        let service = self.context.service.clone();
+        let members = Box::new(move || members_text(&service));
         let mut requests = RequestLoop {
             frames,
             stream: &stream,
             service: &self.context.service,
             caller: self.context.service.clone(),
-            context: ConnectionContext { identities, members: self.context.members_text() },
+            context: ConnectionContext { identities, members },
             pending: &pending,
             guard: self.guard,
             spans: EntrySpans { sampler: self.context.trace_sampler.as_ref(), stream: &stream },
             silence_max: ttl.as_duration(),
             place,
             last_tag: 0,
+            has_close: false,
             shutdown,
         };
         let mut replies = ReplyLoop {
@@ -233,8 +236,7 @@ impl Connection<'_> {
         let disconnect = run_loops(&stream, &mut requests, &mut replies).await;
         drop(replies);
         self.log_end(&session, &disconnect);
-        if matches!(disconnect, Disconnect::Stream(StreamEnd::Moved)) {
-            // A close that the client sent before still counts.
+        if may_leave_close(&disconnect) {
             close(writer, requests.read_close(DISCARD_MAX)).await;
         }
     }
@@ -270,6 +272,21 @@ impl Connection<'_> {
         } else {
             tracing::debug!(%peer, session, end = disconnect.name(), "a ZooKeeper connection ended");
         }
+    }
+}
+
+/// Whether a request to close the session may be unread, or not executed. A shutdown does not wait for one. Behind an error
+/// that ends the connection, no request counts.
+fn may_leave_close(disconnect: &Disconnect) -> bool {
+    match disconnect {
+        Disconnect::Socket(_) | Disconnect::WriteTimeout => true,
+        Disconnect::Stream(end) => !matches!(end, StreamEnd::Closed | StreamEnd::ShuttingDown),
+        Disconnect::ByClient
+        | Disconnect::Frame(_)
+        | Disconnect::Header(_)
+        | Disconnect::Error(_)
+        | Disconnect::Unavailable
+        | Disconnect::Timeout => false,
     }
 }
 

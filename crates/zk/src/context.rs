@@ -139,17 +139,15 @@ pub(crate) struct ServerContext {
     pub(crate) address: Option<SocketAddr>,
 }
 
-impl ServerContext {
-    /// The data shown at `/zookeeper/config`; `None` on a single node.
-    pub(crate) fn members_text(&self) -> Option<Arc<str>> {
-        members_text(&self.service.members()).map(Arc::from)
-    }
+/// The data shown at `/zookeeper/config`; `None` on a single node.
+pub(crate) fn members_text(service: &Service) -> Option<Arc<str>> {
+    text_of(&service.members()).map(Arc::from)
 }
 
 /// The members in the format of `/zookeeper/config`; `None` on a single node, as in ZooKeeper. A member has one peer port
 /// where ZooKeeper has two, and ZooKeeper's Java client rejects equal ones: the election port is that of the clients. The
 /// version is constant: ZooKeeper clients cannot change the members.
-fn members_text(members: &BTreeMap<NodeId, MemberAddresses>) -> Option<String> {
+fn text_of(members: &BTreeMap<NodeId, MemberAddresses>) -> Option<String> {
     let line = |(id, member): (&NodeId, &MemberAddresses)| {
         let MemberAddresses { peer, zookeeper, .. } = member;
         format!("server.{id}={peer}:{}:participant;{zookeeper}\n", zookeeper.port())
@@ -181,8 +179,8 @@ mod tests {
         };
         let members = |ids: &[u64]| ids.iter().map(|n| (NodeId(*n), member(*n))).collect();
         let text = "server.1=h1:7401:7402:participant;h1:7402\nserver.2=h2:7401:7402:participant;h2:7402\nversion=0";
-        assert_eq!(members_text(&members(&[1, 2])).as_deref(), Some(text));
-        assert_eq!(members_text(&members(&[1])), None);
+        assert_eq!(text_of(&members(&[1, 2])).as_deref(), Some(text));
+        assert_eq!(text_of(&members(&[1])), None);
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! The connection closes without a reply if the outcome is unknown, or if another node could serve the request. The
 //! client then treats every request without a reply as unknown, connects to another node and keeps its session. An error
 //! reply would let the requests that the client pipelined behind it be executed. `paths.rs` has the errors of paths.
+//!
+//! A request that was not executed and may succeed later fails with `ConnectionLoss`: Curator and kazoo ask again. They do
+//! not after `ThrottledOp`, `NotReadOnly` or `SystemError`: the lock of a release that failed so would stay held.
 
 use std::io;
 
@@ -28,8 +31,9 @@ pub(crate) fn error_reply(failure: &Failure) -> ErrorReply {
     match failure {
         Failure::Rejected(rejection) => {
             let code = error_code(rejection);
-            let session_ended = matches!(code, ErrorCode::SessionExpired | ErrorCode::SessionMoved);
-            if session_ended {
+            if code == ErrorCode::SessionMoved {
+                ErrorReply::Disconnect
+            } else if code == ErrorCode::SessionExpired {
                 ErrorReply::ReplyAndDisconnect(code)
             } else {
                 ErrorReply::Reply(code)
@@ -39,9 +43,10 @@ pub(crate) fn error_reply(failure: &Failure) -> ErrorReply {
         Failure::Overloaded { .. }
         | Failure::RateLimited { .. }
         | Failure::CallerLimited(_)
-        | Failure::TooManyWaiters { .. } => ErrorReply::Reply(ErrorCode::ThrottledOp),
+        | Failure::TooManyWaiters { .. }
+        | Failure::DiskFull(_) => ErrorReply::Reply(ErrorCode::ConnectionLoss),
         Failure::TooLarge => ErrorReply::Reply(ErrorCode::BadArguments),
-        Failure::UnsafeChange { .. } | Failure::LevelNotReady(_) | Failure::DiskFull(_) => {
+        Failure::UnsafeChange { .. } | Failure::LevelNotReady(_) => {
             ErrorReply::Reply(ErrorCode::SystemError)
         }
         Failure::WaitTimeout { .. }
@@ -89,7 +94,7 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         Rejection::Auth(_) => ErrorCode::NoAuth,
         Rejection::LimitReached { bound, .. } => limit_code(*bound),
         Rejection::QuotaFull(_) => ErrorCode::QuotaExceeded,
-        Rejection::Sealed(_) => ErrorCode::NotReadOnly,
+        Rejection::Sealed(_) => ErrorCode::ConnectionLoss,
         Rejection::OtherSeal { .. } => ErrorCode::BadVersion,
         Rejection::Lock(
             LockRejection::ShardsMismatch { .. } | LockRejection::ForeignRecipe { .. },
@@ -230,7 +235,7 @@ mod tests {
             ),
             (Rejection::Tree(TreeRejection::Reserved { path: path() }), -8),
             (Rejection::LimitReached { bound: Bound::Znodes, limit: 1 }, -125),
-            (Rejection::Sealed(Box::new(seal)), -119),
+            (Rejection::Sealed(Box::new(seal)), -4),
             (in_multi(Rejection::Tree(TreeRejection::NoZnode { path: path() })), -101),
         ] {
             assert_eq!(error_code(&rejection).code(), code, "{rejection:?}");
@@ -242,9 +247,11 @@ mod tests {
         assert_eq!(error_reply(&Failure::OutcomeUnknown), ErrorReply::Disconnect);
         assert_eq!(error_reply(&Failure::NoLeader), ErrorReply::Disconnect);
         let busy = Failure::Overloaded { retry_after: Duration::from_secs(1) };
-        assert_eq!(error_reply(&busy), ErrorReply::Reply(ErrorCode::ThrottledOp));
+        assert_eq!(error_reply(&busy), ErrorReply::Reply(ErrorCode::ConnectionLoss));
+        let full = Failure::DiskFull("free disk space is below the reserve".to_owned());
+        assert_eq!(error_reply(&full), ErrorReply::Reply(ErrorCode::ConnectionLoss));
         let session = SessionName::new("s").unwrap();
         let moved = Failure::Rejected(Rejection::Session(SessionRejection::Moved { session }));
-        assert_eq!(error_reply(&moved), ErrorReply::ReplyAndDisconnect(ErrorCode::SessionMoved));
+        assert_eq!(error_reply(&moved), ErrorReply::Disconnect);
     }
 }

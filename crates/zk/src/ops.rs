@@ -169,16 +169,15 @@ impl ZkOperation {
 }
 
 /// The context of a connection for translating requests.
-#[derive(Debug)]
 pub(crate) struct ConnectionContext {
     pub(crate) identities: Identities,
-    /// The data shown at [`paths::CONFIG`]; `None` shows what the tree has there, which is nothing.
-    pub(crate) members: Option<Arc<str>>,
+    /// The data shown at [`paths::CONFIG`] now; `None` shows what the tree has there, which is nothing.
+    pub(crate) members: Box<dyn Fn() -> Option<Arc<str>> + Send + Sync>,
 }
 
 impl ConnectionContext {
     pub(crate) fn members_at(&self, path: &str) -> Option<Arc<str>> {
-        self.members.clone().filter(|_| path == paths::CONFIG)
+        if path == paths::CONFIG { (self.members)() } else { None }
     }
 }
 

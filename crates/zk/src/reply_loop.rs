@@ -182,27 +182,16 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
         self.metrics.count_reply(request.kind, failed, latency);
     }
 
-    /// If the client's own new connection took over the session, or the session ended, every pending request fails with
-    /// that error, except writes.
+    /// If the session ended, every pending request fails with that error, except writes.
     fn stream_ended(&mut self, reason: StreamEnd) {
-        let code = match reason {
-            StreamEnd::Moved => Some(ErrorCode::SessionMoved),
-            StreamEnd::Expired => Some(ErrorCode::SessionExpired),
-            StreamEnd::Closed
-            | StreamEnd::Overflow
-            | StreamEnd::EntriesSkipped
-            | StreamEnd::CutOff
-            | StreamEnd::Unknown
-            | StreamEnd::ShuttingDown => None,
-        };
-        if let Some(code) = code {
+        if matches!(reason, StreamEnd::Expired) {
             // A write may have been applied before the end, so an error would be wrong.
             let is_write = |request: &PendingRequest| {
                 matches!(request.format, ReplyFormat::Write(_) | ReplyFormat::Multi(_))
             };
             for request in self.pending.remove_all() {
                 if !is_write(&request) {
-                    self.append_error(&request.info, 0, code);
+                    self.append_error(&request.info, 0, ErrorCode::SessionExpired);
                 }
             }
         }

@@ -49,6 +49,8 @@ pub(crate) struct RequestLoop<'a, R> {
     pub(crate) place: ConnectionPlace,
     /// The tag of the last request.
     pub(crate) last_tag: i64,
+    /// Whether the client has requested the end of its session.
+    pub(crate) has_close: bool,
     /// From its start no further request is read.
     pub(crate) shutdown: watch::Receiver<Shutdown>,
 }
@@ -75,20 +77,20 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         }
     }
 
-    /// Reads, up to `bytes_max`, the requests that the client sent before another connection took over its session.
-    /// Only a request to close the session is executed.
+    /// Reads, up to `bytes_max`, the requests that the client sent before its connection ended. Only a request to close the
+    /// session is executed, and it counts as in ZooKeeper: the end of the connection does not withdraw it.
     pub(crate) async fn read_close(&mut self, bytes_max: usize) {
         let mut left = bytes_max;
-        while let Ok(frame) = self.frames.next().await {
-            let Some(rest) = left.checked_sub(frame.len()) else { return };
+        while !self.has_close
+            && let Ok(frame) = self.frames.next().await
+            && let Some(rest) = left.checked_sub(frame.len())
+            && let Ok((_, request)) = decode_request(frame)
+        {
             left = rest;
-            match decode_request(frame) {
-                Ok((_, Ok(Request::CloseSession))) => {
-                    return self.stream.close(self.last_tag).await;
-                }
-                Ok(_) => {}
-                Err(_) => return,
-            }
+            self.has_close = request == Ok(Request::CloseSession);
+        }
+        if self.has_close {
+            self.stream.close_in_background();
         }
     }
 
@@ -162,7 +164,9 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
             kind: OpKind::of(header.op),
             received_at: Instant::now(),
         };
-        Ok((info, self.translate(header, request)))
+        let operation = self.translate(header, request);
+        self.has_close |= operation.call == StreamCall::Close;
+        Ok((info, operation))
     }
 
     fn translate(

@@ -1,7 +1,7 @@
 //! Calls about a lock that need no guard: read, release, hand over, force-release, request a release, set the policy, list; and
 //! durable holds, which have neither a session nor a renewal and last until a release with their token.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::lock::{
     AGEING, ASKED_TOKEN, COOLDOWN, DEADLINE, DETECT_DEADLOCKS, DURABLE_REASON, ENDED_TOKEN,
@@ -249,15 +249,19 @@ impl Client {
         reason: &Reason,
         wait: Duration,
     ) -> Result<GrantBody, Error> {
+        let until = Instant::now() + wait;
+        // No node holds a waiting call for ever. A copy with the same attempt keeps the queue entry.
         let send = async |attempt| {
-            let query = Query::default()
-                .with(&HOLD, &"durable")
-                .with(&OWNER, owner)
-                .with(&ATTEMPT, &attempt)
-                .with(&DURABLE_REASON, reason)
-                .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()));
-            let call = Call::new(Method::PUT, query.target(&lock_path(lock))).wait(wait);
-            self.calls().json(&call).await
+            let call = |wait: Duration| {
+                let query = Query::default()
+                    .with(&HOLD, &"durable")
+                    .with(&OWNER, owner)
+                    .with(&ATTEMPT, &attempt)
+                    .with(&DURABLE_REASON, reason)
+                    .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()));
+                Call::new(Method::PUT, query.target(&lock_path(lock)))
+            };
+            self.calls().repeat_until(until, || true, call).await
         };
         with_attempt(Attempt::UNNAMED, send).await
     }

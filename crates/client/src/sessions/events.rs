@@ -6,6 +6,7 @@
 //! listed hold for which an acquire waits makes the acquire repeat its call at another node. A listed hold without a
 //! client entry (a late copy of a call) is released. Bounds: one call in flight; one record for each hold without a guard.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,7 +114,7 @@ impl SessionPoll {
             deliver_event(session, known_holds, event, counted_from);
         }
         if answer.gap.is_some() {
-            read_release_requests(session, known_holds, held / READ_PART).await;
+            session.gap.notify_one();
         }
         self.reconcile(session, known_holds, &answer.session.holds, held).await;
     }
@@ -127,6 +128,8 @@ impl SessionPoll {
         held: Duration,
     ) {
         let calls = session.calls.with_timeout(held / READ_PART);
+        // The next renewal compares what is left.
+        let read_until = Moment::now().plus(held / READ_PART);
         let is_listed = |lock: &LockName, token: FencingToken| {
             listed.iter().any(|hold| hold.lock == *lock && hold.token == token)
         };
@@ -134,6 +137,7 @@ impl SessionPoll {
         for (entry, token) in known_holds {
             let is_held_here = || entry.stage() == EntryStage::Held(*token) && !entry.is_lost();
             if !is_listed(entry.lock(), *token)
+                && Moment::now() <= read_until
                 && is_held_here()
                 && !is_holder(&calls, session, entry.lock(), *token).await
                 && is_held_here()
@@ -249,21 +253,26 @@ fn loss_of(entry: &ClientQueueEntry, event: &EventBody) -> Loss {
     }
 }
 
-/// Reads open release requests from the locks after a gap in the events.
-async fn read_release_requests(session: &Session, known_holds: &[KnownHold], timeout: Duration) {
-    let calls = session.calls.with_timeout(timeout);
-    for (entry, _) in known_holds {
-        let sent = Moment::now();
-        let Ok(body) = calls.get::<LockBody>(lock_path(entry.lock())).await else { continue };
-        let EntryStage::Held(token) = entry.stage() else { continue };
-        let mut holders = body.holders.into_iter();
-        let holder = holders.find(|holder| is_hold_of(session, holder, token));
-        if let Some(request) = holder.and_then(|holder| holder.release_request) {
-            let wanted_in = Duration::from_millis(request.wanted_in_ms);
-            let request = ReleaseRequest::new(request.reason, sent, wanted_in, request.revoke);
-            let known = entry.release_request.borrow().clone();
-            if known.is_none_or(|known| !known.is_same(&request)) {
-                session.entries.request_release(entry, request);
+/// Reads open release requests from the locks after each gap in the events. The renewals continue meanwhile, because reads
+/// of many locks may take longer than the lease.
+pub(crate) async fn read_requests_after_gaps(session: &Session) -> Infallible {
+    loop {
+        session.gap.notified().await;
+        for (entry, _) in session.entries.held() {
+            let (sent, known) = (Moment::now(), entry.release_request.subscribe());
+            let read = session.calls.get::<LockBody>(lock_path(entry.lock())).await;
+            let (Ok(body), EntryStage::Held(token)) = (read, entry.stage()) else { continue };
+            let mut holders = body.holders.into_iter();
+            let holder = holders.find(|holder| is_hold_of(session, holder, token));
+            if let Some(request) = holder.and_then(|holder| holder.release_request) {
+                let wanted_in = Duration::from_millis(request.wanted_in_ms);
+                let request = ReleaseRequest::new(request.reason, sent, wanted_in, request.revoke);
+                // An event that came during the read may be of a newer request.
+                let is_newest = !known.has_changed().unwrap_or(true);
+                let is_known = known.borrow().as_ref().is_some_and(|known| known.is_same(&request));
+                if is_newest && !is_known {
+                    session.entries.request_release(&entry, request);
+                }
             }
         }
     }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::calls::send::timer;
 use crate::clock::{CLOCK_CHECK, Clocks, Moment};
-use crate::sessions::events::SessionPoll;
+use crate::sessions::events::{SessionPoll, read_requests_after_gaps};
 use crate::sessions::lease::Acknowledged;
 use crate::sessions::session::{PARK_AFTER, Session, SessionUsers};
 use crate::{Error, Loss};
@@ -25,6 +25,7 @@ pub(crate) async fn renew_while_used(session: Arc<Session>) {
         () = serve(&session) => {}
         never = notice_suspensions(&session) => match never {},
         never = end_at_limits(&session) => match never {},
+        never = read_requests_after_gaps(&session) => match never {},
     }
 }
 

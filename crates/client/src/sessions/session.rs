@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use holdfast_types::{Attempt, Revision, SessionId, SessionName};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -47,6 +47,8 @@ pub(crate) struct Session {
     pub(crate) opened_at: Option<Revision>,
     pub(crate) lease: watch::Sender<Lease>,
     pub(crate) entries: QueueEntries,
+    /// Notified of a gap in the events.
+    pub(crate) gap: Notify,
     pub(crate) users: watch::Sender<SessionUsers>,
     pub(crate) runtime: Handle,
     pub(crate) numbered_calls: NumberedCalls,
@@ -85,6 +87,7 @@ impl Session {
             opened_at: answer.body.revision,
             lease: watch::Sender::new(Lease::new(acknowledged, numbers::jitter())),
             entries: QueueEntries::default(),
+            gap: Notify::new(),
             users: watch::Sender::new(SessionUsers {
                 count: 0,
                 since: Moment::now(),

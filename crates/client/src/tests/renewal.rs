@@ -235,6 +235,31 @@ async fn a_release_request_in_a_gap_of_events_is_read_from_the_lock() {
     assert!(again.is_err() && guard.is_held(), "the second delivery is the same request");
 }
 
+#[tokio::test]
+async fn a_session_is_renewed_while_a_read_after_a_gap_has_no_answer() {
+    let (renewals, reads) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (renewed, read) = (renewals.clone(), reads.clone());
+    let (address, _) = node(move |_, line| match line.split(' ').next() {
+        Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 1_500))),
+        Some("POST") => {
+            renewed.fetch_add(1, Ordering::SeqCst);
+            Some((200, poll_answer(MINE, "", r#","gap":{"until":5}"#)))
+        }
+        Some("GET") => {
+            read.fetch_add(1, Ordering::SeqCst);
+            Some((HANG, String::new()))
+        }
+        _ => Some((200, session(MINE, 1_500))),
+    })
+    .await;
+    let client = Client::builder([address]).named_session("me").build().unwrap();
+    let guard = acquire(&client).await.unwrap();
+    until("many renewals", || renewals.load(Ordering::SeqCst) >= 10).await;
+    assert!(guard.is_held());
+    // One read, and perhaps its copy.
+    assert!(reads.load(Ordering::SeqCst) <= 2);
+}
+
 /// Another program of the owner upgrades the hold from token 7 to token 9. The request may name either.
 #[tokio::test]
 async fn a_release_request_beside_an_upgrade_reaches_the_guard() {

@@ -193,7 +193,11 @@ fn hold_end(params: &AcquireParams) -> Result<HoldLifetime, ParamError> {
         return Err(ParamError::invalid("reason", detail)
             .hint("add hold=durable, or send the text as value"));
     }
-    let changes = [("session", params.session.is_some()), ("change", params.change.is_some())];
+    let changes = [
+        ("session", params.session.is_some()),
+        ("incarnation", params.incarnation.is_some()),
+        ("change", params.change.is_some()),
+    ];
     if is_durable {
         let others = [
             ("ttl", params.ttl.is_some()),
@@ -211,7 +215,7 @@ fn hold_end(params: &AcquireParams) -> Result<HoldLifetime, ParamError> {
         return Ok(HoldLifetime::Session);
     }
     let others = [("owner", owner.is_some()), ("attempt", params.attempt.is_some())];
-    let others = [changes, others].concat();
+    let others = [&changes[..], &others[..]].concat();
     let hint = "the connection is the holder: leave one of them out";
     ParamError::check_alone("hold=connection", &others, hint)?;
     Ok(HoldLifetime::Connection)
@@ -379,6 +383,7 @@ mod tests {
         }
         for other in [
             "session=me",
+            "incarnation=1",
             "ttl=5s",
             "max_hold=5s",
             "reentrant",

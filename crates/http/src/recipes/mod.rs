@@ -10,7 +10,7 @@ pub(crate) mod latch;
 use holdfast_api::parameters::recipe::{RECIPE_KIND, RECIPE_PREFIX};
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, STALE};
 use holdfast_api::{CallParams as _, ParamError, RecipesBody, Schemas, params};
-use holdfast_service::RecipeFilter;
+use holdfast_service::{RecipeFilter, recipe_of_next};
 use holdfast_types::{RecipeKind, RecipeName};
 
 use crate::access::CallAccess;
@@ -41,15 +41,13 @@ async fn list(call: &mut CallContext<'_>) -> HandlerResult {
     let ListRecipesParams { prefix, kind, limit, page_token, stale } = call.params()?;
     let after = page_token.as_deref().map(last_recipe).transpose()?;
     let filter = RecipeFilter { prefix: prefix.unwrap_or_default(), kind };
-    let recipes = call.service().recipes(&filter, after.as_ref(), limit, read_mode(stale));
+    let recipes = call.service().recipes(&filter, after, limit, read_mode(stale));
     call.ok(recipes, |page, _| RecipesBody::new(page)).await
 }
 
 /// The kind and the name of the last recipe of a page: `counter/visits`.
 fn last_recipe(token: &str) -> Result<(RecipeKind, RecipeName), ParamError> {
-    let (kind, name) = token.split_once('/').unwrap_or_default();
-    let kind = RecipeKind::ALL.into_iter().find(|of| of.as_str() == kind);
-    kind.zip(RecipeName::new(name).ok()).ok_or_else(|| {
+    recipe_of_next(token).ok_or_else(|| {
         let detail = "'page_token' is not a next_page_token of this list";
         ParamError::invalid(PAGE_TOKEN.name, detail)
             .hint("send the next_page_token of the previous page")

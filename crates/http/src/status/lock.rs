@@ -143,7 +143,7 @@ pub(super) fn deadlock(cycle: &[Blocked], context: &ErrorContext<'_>) -> HttpErr
 
 pub(super) fn not_held(context: &ErrorContext<'_>) -> HttpError {
     let hint = "acquire it instead";
-    about(ErrorCode::NotHolder, "the lock has no holder".to_owned(), hint, context)
+    about(ErrorCode::NotHolder, "the caller does not hold the lock".to_owned(), hint, context)
 }
 
 pub(super) fn already_holds(holder: &HolderView, context: &ErrorContext<'_>) -> HttpError {

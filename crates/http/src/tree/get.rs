@@ -101,7 +101,7 @@ async fn get(call: &mut CallContext<'_>) -> HandlerResult {
         }
         Aspect::Subtree => {
             let after = page_path(&params)?;
-            let found = service.subtree(&path, after.as_ref(), limit, read);
+            let found = service.subtree(&path, after, limit, read);
             let found = call.run(found).await?;
             Ok(read_reply(found, |page, _| {
                 Reply::json(StatusCode::OK, &SubtreeBody::new(path, page))

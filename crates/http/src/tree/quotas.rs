@@ -74,7 +74,7 @@ async fn list(call: &mut CallContext<'_>) -> HandlerResult {
     let PageParams { limit, page_token, stale } = call.params()?;
     let after = page_token.map(ZnodePath::new).transpose();
     let after = after.map_err(|error| ParamError::bad_name("page_token", &error))?;
-    let found = call.service().subtree_quotas(after.as_ref(), limit, read_mode(stale));
+    let found = call.service().subtree_quotas(after, limit, read_mode(stale));
     call.ok(found, |page, _| TreeQuotasBody::from(page)).await
 }
 

@@ -3,7 +3,7 @@
 use holdfast_http::HttpConfig;
 use holdfast_service::ServiceConfig;
 
-use crate::authorization::{example, guard};
+use crate::authorization::{as_token, example, guard};
 use crate::client::{Reply, raw};
 use crate::described::operations;
 use crate::node::Node;
@@ -201,6 +201,12 @@ async fn with_authorization_any_host_names_the_node_and_pages_of_other_sites_are
         let reply = send(&node, call, &["Host: lb.example", &token, header]).await;
         assert!(is_refused(&reply), "{header}: {reply:?}");
     }
+    // A page whose site resolves to the node would have the permissions of callers without a credential.
+    let role = r#"{"permission":["lock read *"]}"#;
+    let set = as_token(&node, &tokens.admin, "PUT", "/v1/auth/roles/anonymous", role).await;
+    assert_eq!(set.status, 204, "{set:?}");
+    assert!(is_refused(&send(&node, call, &["Host: lb.example"]).await));
+    assert_eq!(send(&node, call, &["Host: localhost"]).await.status, 200);
 }
 
 #[tokio::test]

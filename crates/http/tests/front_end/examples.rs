@@ -210,6 +210,10 @@ async fn every_example_call_works_and_gets_the_recorded_answer() {
             // A slow disk of this machine raises an alarm.
             *alarms = Value::Array(Vec::new());
         }
+        // The node adds a value every ten seconds.
+        if let Some(values) = body.pointer_mut("/figures/0/values").and_then(Value::as_array_mut) {
+            values.truncate(1);
+        }
         if body.get("openapi").is_some() {
             continue;
         }

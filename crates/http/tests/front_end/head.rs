@@ -167,6 +167,28 @@ async fn a_watch_from_a_revision_above_the_maximum_is_rejected() {
     }
 }
 
+/// A call that ignored a condition would change what its caller meant to protect.
+#[tokio::test]
+async fn a_change_rejects_a_condition_that_it_does_not_check() {
+    let node = Node::start().await;
+    node.call("PUT", "/v1/sessions/me").await;
+    node.call("PUT", "/v1/counters/hits?value=5").await;
+    for (method, target, header) in [
+        ("DELETE", "/v1/counters/hits", ("If-Match", "\"0\"")),
+        ("POST", "/v1/counters/hits?add=1", ("If-Match", "\"0\"")),
+        ("PUT", "/v1/locks/a?session=me", ("If-None-Match", "*")),
+        ("PUT", "/v1/locks/a?session=me", ("Idempotency-Key", "7")),
+        ("DELETE", "/v1/barriers/b?session=me", ("Idempotency-Key", "7")),
+        ("DELETE", "/v1/double-barriers/b?session=me", ("Idempotency-Key", "7")),
+    ] {
+        let refused = call_with(node.address, method, target, &[header], "").await;
+        let detail = refused.problem(400, "invalid-argument")["detail"].to_string();
+        assert!(detail.contains(&header.0.to_ascii_lowercase()), "{method} {target}: {detail}");
+    }
+    assert_eq!(node.call("GET", "/v1/counters/hits").await.json()["value"], 5);
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
+}
+
 #[tokio::test]
 async fn the_creation_of_the_root_is_rejected_with_node_exists() {
     let node = Node::start().await;

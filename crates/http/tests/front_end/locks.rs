@@ -1,6 +1,6 @@
 //! Calls that acquire, renew, release, hand over, read and list locks.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::call_with;
 use crate::node::Node;
@@ -167,6 +167,25 @@ async fn a_late_copy_of_a_release_a_hand_over_or_a_close_has_no_effect() {
     assert_eq!(node.call("DELETE", &force).await.status, 204);
     let now = node.call("GET", "/v1/sessions/me").await.json();
     assert_eq!(now["incarnation"], again["incarnation"]);
+}
+
+/// A repeated acquire of a holder is a renewal, which has no log entry. It follows the same rules.
+#[tokio::test]
+async fn a_repeated_acquire_keeps_to_its_incarnation_and_sets_its_labels() {
+    let node = Node::start().await;
+    let open = async || node.call("PUT", "/v1/sessions/me").await.json()["incarnation"].clone();
+    let first = open().await;
+    let acquire = |incarnation: &Value| format!("/v1/locks/a?session=me&incarnation={incarnation}");
+    let token = node.take(&acquire(&first)).await;
+    assert_eq!(node.take(&acquire(&first)).await, token);
+    assert_eq!(node.call("DELETE", "/v1/sessions/me").await.status, 204);
+    let second = open().await;
+    let token = node.take(&acquire(&second)).await;
+    node.call("PUT", &acquire(&first)).await.problem(410, "session-expired");
+    assert_eq!(node.take(&acquire(&second)).await, token);
+    assert_eq!(node.take("/v1/locks/a?session=me&label.host=web2").await, token);
+    let holder = node.call("GET", "/v1/locks/a").await.json()["holders"][0].clone();
+    assert_eq!(holder["labels"]["host"], "web2", "{holder}");
 }
 
 #[tokio::test]

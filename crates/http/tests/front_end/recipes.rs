@@ -146,6 +146,21 @@ async fn all_sessions_enter_a_double_barrier_together_and_leave_it_together() {
     assert_eq!(done.json(), json!({"barrier": "room", "left": false}));
 }
 
+/// The call holds its session, as every waiting call.
+#[tokio::test]
+async fn a_session_that_waits_to_leave_a_double_barrier_keeps_its_locks() {
+    let node = Node::start().await;
+    let waiting =
+        node.begin("PUT", "/v1/double-barriers/room?parties=2&session=w1&wait=30s&ttl=1s");
+    node.until_arrived("/v1/double-barriers/room", 1).await;
+    node.take("/v1/locks/a?session=w1").await;
+    let last = node.call("PUT", "/v1/double-barriers/room?parties=2&session=w2").await;
+    assert_eq!((last.status, waiting.await.unwrap().status), (200, 200));
+    let left = node.call("DELETE", "/v1/double-barriers/room?session=w1&wait=3s").await;
+    left.problem(423, "not-yet");
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], true);
+}
+
 #[tokio::test]
 async fn a_counter_rejects_an_overflow_and_a_write_at_a_stale_version() {
     let node = Node::start().await;

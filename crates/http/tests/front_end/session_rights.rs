@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::authorization::{Tokens, as_token, guard, new_token};
+use crate::client::Reply;
 use crate::node::Node;
 
 #[tokio::test]
@@ -233,4 +234,63 @@ async fn a_deadlock_names_no_lock_that_its_caller_may_not_read() {
     let refused = as_token(&node, ci, "PUT", "/v1/locks/deploy/b?session=ci-1&wait=1s", "").await;
     let detail = refused.problem(409, "deadlock")["detail"].clone();
     assert_eq!(detail, "'@ci:ci-1' waits for 'deploy/b'");
+}
+
+/// A subject may release what it holds without another permission. The answer about other holds needs one.
+#[tokio::test]
+async fn a_rejected_release_names_no_holder_of_a_lock_that_its_caller_may_not_see() {
+    let node = Node::start().await;
+    let Tokens { admin, ci, .. } = &guard(&node).await;
+    for (token, target) in [
+        (admin, "/v1/locks/secret?session=a1"),
+        (admin, "/v1/locks/deploy/a?session=a1"),
+        (ci, "/v1/sessions/ci-1"),
+    ] {
+        let reply = as_token(&node, token, "PUT", target, "").await;
+        assert!(reply.status < 300, "{target}: {reply:?}");
+    }
+    for target in ["/v1/locks/NAME?session=ci-1", "/v1/locks?name=NAME&session=ci-1"] {
+        for (lock, session) in [("secret", Value::Null), ("deploy/a", "@admin:a1".into())] {
+            let target = target.replace("NAME", lock);
+            let refused = as_token(&node, ci, "DELETE", &target, "").await;
+            let problem = refused.problem(409, "not-holder");
+            assert_eq!(problem["holder"]["session"], session, "{target}: {problem}");
+            assert_eq!(session.is_null(), !refused.body.contains("a1"), "{target}: {problem}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_multi_lock_shows_only_the_locks_that_a_caller_may_read() {
+    let node = Node::start().await;
+    let Tokens { admin, ci, .. } = &guard(&node).await;
+    let locks = "/v1/locks?name=deploy/m&name=secret";
+    let held = as_token(&node, admin, "POST", &format!("{locks}&session=a1"), "").await;
+    assert_eq!(held.status, 200, "{held:?}");
+    let wait = format!("{locks}&session=a2&wait=30s");
+    let waiter = as_token(&node, admin, "POST", &wait, "");
+    let reads = async {
+        let is_queued = |reply: &Reply| reply.json()["waiters"] == 1;
+        node.until_as("the waiter", "/v1/locks/deploy/m", admin, is_queued).await;
+        for target in [
+            "/v1/locks/deploy/m",
+            "/v1/locks/deploy/m?stale",
+            "/v1/locks?prefix=deploy/",
+            "/v1/locks?prefix=deploy/&sort=contention",
+        ] {
+            let read = as_token(&node, ci, "GET", target, "").await;
+            assert!(read.status == 200 && read.body.contains("a1"), "{target}: {read:?}");
+            assert!(!read.body.contains("secret"), "{target}: {read:?}");
+        }
+        let read = as_token(&node, admin, "GET", "/v1/locks/deploy/m", "").await;
+        assert_eq!(read.body.matches("\"secret\"").count(), 2, "{read:?}");
+    };
+    tokio::select! {
+        reply = waiter => panic!("{reply:?}"),
+        () = reads => {}
+    }
+    let queued = "/v1/locks/deploy/m?session=ci-1&wait=100ms";
+    let timed_out = as_token(&node, ci, "PUT", queued, "").await;
+    assert_eq!(timed_out.status, 423, "{timed_out:?}");
+    assert!(!timed_out.body.contains("secret"), "{timed_out:?}");
 }

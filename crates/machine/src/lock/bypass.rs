@@ -2,8 +2,10 @@
 //!
 //! Each needs the right of the call for which it stands, and leaves a record in the audit trail. A session may delete its
 //! own entries, and a subject those of its sessions: that is how ZooKeeper clients release. Bound: one step for each
-//! znode that the operations name, and for each of at most [`DELETED_MAX`] znodes below them: a multi that deletes more is
-//! rejected.
+//! znode that the operations name, and for each of at most [`DELETED_MAX`] znodes below them: a multi that names more needs
+//! the right for every lock.
+
+use std::collections::BTreeSet;
 
 use holdfast_types::{
     AuditAction, AuditItem, Caller, Command, LockName, Multi, Op, Right, SessionId, SubjectName,
@@ -32,6 +34,15 @@ struct EntryOwner<'a> {
     subject: Option<&'a SubjectName>,
 }
 
+/// What the operations of a multi up to the present one would do.
+#[derive(Debug)]
+struct EarlierOps {
+    /// How many more znodes they may delete with their subtrees.
+    below_max: usize,
+    /// Locks with a hold that they would end within its `min_hold`, which starts a cooldown.
+    cooldowns: BTreeSet<LockName>,
+}
+
 impl Bypass {
     /// The lock, or a name that only a permission for every lock allows.
     pub(crate) fn lock_name(&self) -> &str {
@@ -49,12 +60,11 @@ impl Machine {
     ) -> Vec<Bypass> {
         let session = caller.session.as_ref().and_then(|session| self.session_id(session));
         let owner = EntryOwner { session: session.map(|(id, _)| id), subject };
-        let mut below_max = DELETED_MAX;
-        ops.iter().flat_map(|op| self.bypasses_of(op, owner, &mut below_max)).collect()
+        let mut earlier = EarlierOps { below_max: DELETED_MAX, cooldowns: BTreeSet::new() };
+        ops.iter().flat_map(|op| self.bypasses_of(op, owner, &mut earlier)).collect()
     }
 
-    /// `below_max` is how many more znodes the operations delete with their subtrees.
-    fn bypasses_of(&self, op: &Op, owner: EntryOwner<'_>, below_max: &mut usize) -> Vec<Bypass> {
+    fn bypasses_of(&self, op: &Op, owner: EntryOwner<'_>, earlier: &mut EarlierOps) -> Vec<Bypass> {
         let Some((path, node)) = named_by(op).and_then(|path| Some((path, self.tree.get(path)?)))
         else {
             return Vec::new();
@@ -62,10 +72,26 @@ impl Machine {
         match op {
             Op::Delete { recursive, .. } => {
                 let below = recursive.then(|| self.tree.below_after(path, None));
-                let below = below.into_iter().flatten().map(|(path, node)| (path, &**node));
-                let below = below.take(*below_max).inspect(|_| *below_max -= 1);
-                let deleted = std::iter::once((path, node)).chain(below);
-                deleted.flat_map(|(path, node)| self.ended_with(path, node, owner)).collect()
+                let mut below = below.into_iter().flatten().map(|(path, node)| (path, &**node));
+                let seen: Vec<_> = below.by_ref().take(earlier.below_max).collect();
+                earlier.below_max -= seen.len();
+                // Operations on nested directories name a znode twice, and delete it once.
+                let every_lock = || Bypass {
+                    lock: None,
+                    right: Right::LockForceRelease,
+                    record: Some((AuditAction::ForceRelease, AuditItem::EveryLock)),
+                };
+                let rest = below.next().is_some().then(every_lock);
+                let deleted: Vec<_> = std::iter::once((path, node)).chain(seen).collect();
+                let in_min_hold = deleted.iter().filter_map(|(path, node)| {
+                    let end = node.entry()?.min_hold_ends_at().filter(|end| *end > self.now);
+                    end.and_then(|_| path.parent()?.as_lock())
+                });
+                earlier.cooldowns.extend(in_min_hold);
+                let ended = deleted.into_iter().flat_map(|(path, node)| {
+                    self.ended_with(path, node, owner, &earlier.cooldowns)
+                });
+                ended.chain(rest).collect()
             }
             Op::SetAcl { .. } if node.entry().is_none_or(|entry| !self.is_own(entry, owner)) => {
                 let directory = if node.entry().is_some() { path.parent() } else { None };
@@ -88,7 +114,13 @@ impl Machine {
     }
 
     /// What the delete of a znode ends.
-    fn ended_with(&self, path: &ZnodePath, node: &Znode, owner: EntryOwner<'_>) -> Vec<Bypass> {
+    fn ended_with(
+        &self,
+        path: &ZnodePath,
+        node: &Znode,
+        owner: EntryOwner<'_>,
+        cooldowns: &BTreeSet<LockName>,
+    ) -> Vec<Bypass> {
         if let Some(entry) = node.entry() {
             let lock = path.parent().and_then(|directory| directory.as_lock());
             return match lock {
@@ -104,7 +136,7 @@ impl Machine {
             right,
             record: Some((action, item(lock.clone()))),
         };
-        let cooldown = directory.cooldowns.is_some();
+        let cooldown = directory.cooldowns.is_some() || cooldowns.contains(&lock);
         let cooldown = cooldown.then(|| {
             of(Right::LockForceRelease, AuditAction::ForceRelease, AuditItem::CooldownDeleted)
         });

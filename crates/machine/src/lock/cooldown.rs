@@ -168,8 +168,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) {
         let (Some(hold), Some(indexed)) = (&gone.hold, self.locks.get(lock)) else { return };
-        let min_hold = gone.options().min_hold_ms.map(|ms| later(hold.since, ms));
-        let min_hold = min_hold.filter(|until| *until > ctx.now);
+        let min_hold = gone.min_hold_ends_at().filter(|until| *until > ctx.now);
         let delay_ms = Some(indexed.policy().lock_delay_ms).filter(|ms| *ms > 0);
         let delay_ms = delay_ms.filter(|_| is_unclean(cause));
         if min_hold.is_none() && delay_ms.is_none() {

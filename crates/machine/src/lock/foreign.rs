@@ -5,7 +5,7 @@
 //! permanent znodes with the name of a queue entry. Curator's semaphores put theirs into `NAME/leases`. Bound: a look-up
 //! and a foreign create cost a few steps.
 
-use holdfast_types::{LockName, LockRejection, Rejection, ZnodePath};
+use holdfast_types::{LockName, LockRejection, Rejection, SessionId, ZnodePath};
 
 use crate::Machine;
 use crate::lock::entry_name::EntryRecipe;
@@ -55,6 +55,26 @@ impl Machine {
             Some(path) => Err(LockRejection::ForeignRecipe { path }.into()),
             None => Ok(()),
         }
+    }
+
+    /// Rejects a reader of Curator whose session writes, if an HTTP caller waits. Up to its version 5.4, such a reader enters at
+    /// once, and it would still read when the HTTP caller is granted. It has no safe place before that caller: a reader of
+    /// another thread of this client would wait for it.
+    pub(crate) fn check_no_downgrade_beside_http_waiter(
+        &self,
+        lock: &LockName,
+        session: SessionId,
+        recipe: EntryRecipe,
+        path: &ZnodePath,
+    ) -> Result<(), Rejection> {
+        let beside_waiter = |indexed: &&Lock| indexed.http_waiters > 0;
+        let holder = self.locks.get(lock).filter(beside_waiter).and_then(|it| it.holders.first());
+        let is_writer =
+            holder.is_some_and(|it| it.session == session && it.recipe() == EntryRecipe::Exclusive);
+        if recipe == EntryRecipe::CuratorReader && is_writer {
+            return Err(LockRejection::ForeignRecipe { path: path.clone() }.into());
+        }
+        Ok(())
     }
 
     /// Rejects a foreign znode in a lock with an entry of an HTTP caller.

@@ -239,6 +239,12 @@ impl LockEntry {
         self.next_end().map(|(at, _)| at)
     }
 
+    /// The end of its `min_hold`, which may have passed; `None` for a waiter.
+    pub(crate) fn min_hold_ends_at(&self) -> Option<Stamp> {
+        let since = self.hold.as_ref()?.since;
+        Some(Stamp(since.0.saturating_add(self.options().min_hold_ms?)))
+    }
+
     fn max_hold_ends_at(&self) -> Option<Stamp> {
         let since = self.hold.as_ref()?.since;
         Some(Stamp(since.0.saturating_add(self.options().max_hold_ms?)))

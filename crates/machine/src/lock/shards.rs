@@ -14,7 +14,7 @@ use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
 use crate::lock::acquire::in_lock;
 use crate::lock::cooldown::LostHold;
-use crate::lock::index::{Lock, SessionLockKey, StoredPolicy};
+use crate::lock::index::{Lock, StoredPolicy};
 use crate::lock::policy::check_servable;
 use crate::lock::rank::GrantRequest;
 use crate::session::store::KnownSession;
@@ -132,7 +132,8 @@ impl Machine {
         }
     }
 
-    /// Returns the first shard with an entry of this owner.
+    /// Returns the first shard with an entry of this owner. Costs one step for each shard or for each entry of the session,
+    /// whichever are fewer.
     fn own_shard(
         &self,
         session: SessionId,
@@ -140,13 +141,14 @@ impl Machine {
         owner: &Owner,
         count: u32,
     ) -> Option<u32> {
-        let first = ShardRequest::shard_name(sharded, 0).ok()?;
-        let keys = self.locks.keys_from(session, &first, owner, Ticket(0));
-        let is_below = |key: &&SessionLockKey| {
-            let rest = key.lock.as_str().strip_prefix(sharded.as_str());
-            rest.is_some_and(|rest| rest.starts_with('/'))
-        };
-        let own = keys.take_while(is_below).filter(|key| key.owner == *owner);
+        let entries = self.sessions.get(session).map_or(0, |session| session.queue_entries);
+        if entries > count {
+            return (0..count).find(|index| {
+                let shard = ShardRequest::shard_name(sharded, *index).ok();
+                shard.is_some_and(|it| self.locks.find(session, &it, owner, Ticket(0)).is_some())
+            });
+        }
+        let own = self.locks.keys_of(session).filter(|key| key.owner == *owner);
         let indexes = own.filter_map(|key| ShardRequest::shard_index(sharded, &key.lock));
         indexes.filter(|index| *index < count).min()
     }

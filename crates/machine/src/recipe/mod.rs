@@ -26,7 +26,7 @@ use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
 
 pub(crate) use parts::RecipePart;
-pub use reads::{ArrivalState, RecipeFilter};
+pub use reads::{ArrivalState, RecipeFilter, recipe_of_next};
 pub use waits::ArrivalWait;
 
 pub(crate) use barriers::{Barrier, DoubleBarrierState};

@@ -35,6 +35,13 @@ pub struct RecipeFilter {
     pub kind: Option<RecipeKind>,
 }
 
+/// The recipe that the `next` of a page of recipes names; `None` for any other text.
+pub fn recipe_of_next(next: &str) -> Option<(RecipeKind, RecipeName)> {
+    let (kind, name) = next.split_once('/')?;
+    let kind = RecipeKind::ALL.into_iter().find(|of| of.as_str() == kind)?;
+    Some((kind, RecipeName::new(name).ok()?))
+}
+
 impl Machine {
     /// Returns a page of recipes after one, by kind and name. `next` has the kind and the name of its last recipe, as
     /// `counter/visits`. The page has fewer than `limit` recipes, with `next`, if it read [`SCAN_MAX`] names.

@@ -171,10 +171,11 @@ impl Machine {
         for (session, id) in sessions.iter().take(Command::END_SESSIONS_MAX) {
             let is_theirs = self.sessions.subject_of(session) == Some(subject);
             if is_theirs && self.open_session_named(session) == Ok(*id) {
-                self.end_session(*id, LossCause::ForceReleased, ctx);
+                self.end_session_without_grants(*id, LossCause::ForceReleased, ctx);
                 count += 1;
             }
         }
+        self.grant_stale(ctx);
         Reply::SessionsEnded { count }
     }
 

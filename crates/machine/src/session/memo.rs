@@ -13,6 +13,7 @@ use holdfast_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::Machine;
+use crate::command_rules::Growth;
 use crate::context::ApplyContext;
 use crate::digest::DigestHasher;
 
@@ -246,6 +247,7 @@ impl Machine {
     pub(crate) fn once(
         &mut self,
         call: Option<NumberedCall>,
+        growth: Growth,
         ctx: &mut ApplyContext<'_>,
         run: impl FnOnce(&mut Self, &mut ApplyContext<'_>) -> Outcome,
     ) -> Outcome {
@@ -254,7 +256,9 @@ impl Machine {
         if let Some(first) = self.recalled_request(session, request, scope)? {
             return first;
         }
-        self.check_room_for_reply(session)?;
+        if growth != Growth::Nothing {
+            self.check_room_for_reply(session)?;
+        }
         let outcome = run(self, ctx);
         self.remember(session, AnsweredCall::Request(request, scope), outcome.clone());
         outcome

@@ -2,7 +2,7 @@
 
 use holdfast_types::{
     AclEntry, Acquire, Actor, AuthChange, AuthMode, Caller, Command, CreateKind, Op, Owner,
-    PolicyChange, Reason, ZnodePath,
+    PolicyChange, Reason, Rejection, ShardChoice, ShardRequest, TreeRejection, ZnodePath,
 };
 
 use super::auth::{
@@ -274,4 +274,67 @@ fn a_session_deletes_its_own_entry_and_a_subject_those_of_its_sessions() {
     let release = multi(of_session("zk"), vec![delete(z, false)]);
     apply(&mut open_cluster, Actor::Anonymous, release).unwrap();
     assert_eq!(open_cluster.audit_head(), None);
+}
+
+/// Each of the nested deletes names all znodes below it again.
+#[test]
+fn a_multi_that_names_more_znodes_than_are_looked_at_needs_the_right_for_every_lock() {
+    let mut machine = machine(AuthMode::On);
+    let nested: Vec<String> =
+        (1..=150).map(|depth| format!("/locks/n{}", "/a".repeat(depth))).collect();
+    let directories = std::iter::once("/locks/n").chain(nested.iter().map(String::as_str));
+    let creates =
+        directories.clone().map(|at| create(at, CreateKind::Persistent, false, Vec::new()));
+    apply(&mut machine, by("writer"), multi(Caller::default(), creates.collect())).unwrap();
+    let mut deletes: Vec<Op> = directories.rev().map(|at| delete(path(at), true)).collect();
+    deletes.push(delete(path("/locks/deep"), true));
+    let change = || multi(Caller::default(), deletes.clone());
+    let refused = apply(&mut machine, by("writer"), change());
+    let refused = forbidden(&refused).unwrap();
+    assert!(refused.contains("lock force-release"), "{refused}");
+    assert_eq!(entries(&machine, "deep/b").len(), 1);
+    apply(&mut machine, by("breaker"), change()).unwrap();
+    let line = last_line(&machine);
+    assert!(line.starts_with("force-release"), "{line}");
+}
+
+/// A holder has no right to end the `min_hold` of its own hold, in any order of operations.
+#[test]
+fn a_holder_cannot_end_its_min_hold_with_the_directory_of_the_lock() {
+    let mut on = machine(AuthMode::On);
+    let Command::Acquire(mut long) = acquire("long", "holder") else { unreachable!() };
+    long.options.min_hold_ms = Some(60_000);
+    apply(&mut on, by("holder"), Command::Acquire(long)).unwrap();
+    let (directory, entry) = (path("/locks/long"), entry_of(&on, "long", "holder"));
+    let recursive = vec![delete(directory.clone(), true)];
+    let nested = vec![delete(entry.clone(), false), delete(directory.clone(), true)];
+    let single = vec![delete(entry.clone(), false), delete(directory, false)];
+    for ops in [recursive, nested, single] {
+        let mut machine = on.clone();
+        let outcome = apply(&mut machine, by("holder"), multi(Caller::default(), ops.clone()));
+        assert_eq!(forbidden(&outcome).as_deref(), Some("lock force-release long"), "{ops:?}");
+        apply(&mut machine, by("breaker"), multi(Caller::default(), ops)).unwrap();
+        let record = last_line(&machine);
+        assert!(record.contains("the cooldown of long deleted"), "{record}");
+    }
+    apply(&mut on, by("holder"), multi(Caller::default(), vec![delete(entry, false)])).unwrap();
+}
+
+/// A waiter for any shard gets a new entry with its grant. No right is checked for an entry that does not exist yet.
+#[test]
+fn a_multi_cannot_end_a_hold_that_its_own_deletes_would_grant() {
+    let mut on = machine(AuthMode::On);
+    let shards = ShardRequest { count: Some(2), choice: ShardChoice::Any };
+    for session in ["holder", "other", "waiter"] {
+        let Command::Acquire(any) = acquire("pool", session) else { unreachable!() };
+        let any = Acquire { shards: Some(shards), ..any };
+        apply(&mut on, by(session), Command::Acquire(any)).unwrap();
+    }
+    let own = delete(entry_of(&on, "pool/1", "other"), false);
+    let mut granted = on.clone();
+    apply(&mut granted, by("other"), multi(Caller::default(), vec![own.clone()])).unwrap();
+    let moved = entry_of(&granted, "pool/1", "waiter");
+    let outcome =
+        apply(&mut on, by("other"), multi(Caller::default(), vec![own, delete(moved, false)]));
+    assert!(matches!(outcome, Err(Rejection::Tree(TreeRejection::OfOperation { at: 1, .. }))));
 }

@@ -271,6 +271,43 @@ fn a_session_that_is_closed_under_a_seal_ends_with_the_seal() {
     }
 }
 
+type End = fn(&mut Machine, &[(SessionName, SessionId)]);
+
+/// A grant in between would start the cooldown of the lock.
+#[test]
+fn sessions_that_end_in_one_command_are_granted_nothing() {
+    let subject = SubjectName::new("crawler").unwrap();
+    let ends: [End; 2] = [
+        |machine, sessions| {
+            apply(machine, seal()).unwrap();
+            for (session, _) in sessions {
+                let session = session.clone();
+                let close = Command::CloseSession { session, attachment: None, incarnation: None };
+                apply(machine, close).unwrap();
+            }
+            apply(machine, unseal(machine)).unwrap();
+        },
+        |machine, sessions| {
+            let subject = SubjectName::new("crawler").unwrap();
+            let (sessions, reason) = (sessions.to_vec(), reason("leaked"));
+            let end = Command::EndSessions { subject, sessions, reason, total: None };
+            assert_eq!(apply(machine, end), Ok(Reply::SessionsEnded { count: 2 }));
+        },
+    ];
+    for end in ends {
+        let mut machine = Machine::new();
+        for session in ["web1", "web2"] {
+            let acquire = acquire(session, AcquireOptions::PLAIN);
+            apply(&mut machine, acquire.by(Actor::Subject(subject.clone()))).unwrap();
+        }
+        let id = |session| machine.session_id(&session_name(session)).unwrap().0;
+        let sessions = ["web1", "web2"].map(|session| (session_name(session), id(session)));
+        end(&mut machine, &sessions);
+        assert_eq!(machine.lock(&lock_name("a"), 10).last_token, Some(FencingToken(1)));
+        machine.check_invariants().unwrap();
+    }
+}
+
 #[test]
 fn a_seal_rejects_a_close_that_it_cannot_remember() {
     let mut machine = contended();

@@ -131,7 +131,15 @@ fn a_waiter_gets_another_shard_when_its_request_or_the_room_there_changes() {
 
 #[test]
 fn no_acquire_and_no_hand_over_gives_an_owner_a_second_shard() {
+    // The shards are looked up if the session has more entries than the lock has shards.
+    (0..5).for_each(gives_no_second_shard_to_a_session_with);
+}
+
+fn gives_no_second_shard_to_a_session_with(entries: usize) {
     let mut machine = Machine::new();
+    for number in 0..entries {
+        run_line(&mut machine, &format!("acquire x{number} a")).unwrap();
+    }
     let mut run = |line| run_line(&mut machine, line);
     let queued = |lock| LockRejection::AlreadyQueued { lock: lock_name(lock) };
     let rejected = |lock| Err(Rejection::Lock(queued(lock)));

@@ -443,3 +443,22 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
         Part::End(end) => end.znodes = number,
     }
 }
+
+/// A lock can have such a name. As a persistent znode, the directory would be foreign to the lock above it, on the nodes that
+/// load a snapshot alone.
+#[test]
+fn a_directory_with_the_name_of_a_queue_entry_stays_a_container() {
+    let mut machine = Machine::new();
+    let acquire =
+        |lock, name| Command::Acquire(Acquire::new(lock_name(lock), open(name), Owner::unnamed()));
+    let at = "/locks/job/lock-0000000007/x__lock__";
+    let entry = script_commands::create(at, CreateKind::Ephemeral, true, Vec::new());
+    let commands = vec![
+        acquire("job/lock-0000000007", "http"),
+        Command::OpenSession { open: open("kazoo"), attempt: None },
+        multi(of_session("kazoo"), vec![entry]),
+    ];
+    let applied = machine.apply(Entry { stamped_at: Stamp(1), commands });
+    assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
+    machine.check_invariants().unwrap();
+}

@@ -2,7 +2,7 @@
 
 use holdfast_types::{
     Actor, AuthChange, AuthRejection, Command, HandOver, Labels, Outcome, Owner, QuotaFull,
-    QuotaKind, QuotaOwner, Rejection, SessionName,
+    QuotaKind, QuotaOwner, Rejection, Reply, SessionName,
 };
 
 use super::auth::{
@@ -56,7 +56,7 @@ fn a_subject_without_a_right_that_needs_a_session_opens_none() {
         assert_eq!(forbidden(&outcome).is_none(), opens, "{permission}");
         // A session of a connection becomes the subject's only with the same right.
         let id = apply(&mut machine, Actor::Node, open_session("of-connection"));
-        let Ok(holdfast_types::Reply::SessionOpened(opened)) = id else { panic!("{id:?}") };
+        let Ok(Reply::SessionOpened(opened)) = id else { panic!("{id:?}") };
         let claimed = apply(&mut machine, WEB, Command::ClaimSession { session: opened.id });
         assert_eq!(claimed.is_ok(), opens, "{permission}: {claimed:?}");
         for session in ["w", "of-connection"] {
@@ -101,7 +101,7 @@ fn a_claimed_session_counts_for_its_subject() {
     change(&mut machine, ADMIN, set_quotas(Some("ci"), &[(QuotaKind::Sessions, 1)])).unwrap();
     let claim = |machine: &mut Machine, name: &str| {
         let opened = apply(machine, Actor::Node, open_session(name));
-        let Ok(holdfast_types::Reply::SessionOpened(opened)) = opened else { panic!("{opened:?}") };
+        let Ok(Reply::SessionOpened(opened)) = opened else { panic!("{opened:?}") };
         apply(machine, CI, Command::ClaimSession { session: opened.id })
     };
     claim(&mut machine, "zk-1").unwrap();
@@ -158,6 +158,15 @@ fn remembered_replies_count_as_bytes_of_the_subject() {
     let numbered = acquire("deploy/a", "a").once(Some(numbered("a", 1)));
     let rejected = full(apply(&mut machine, CI, numbered));
     assert_eq!(rejected, Some(("ci".to_owned(), QuotaKind::Bytes, limit, limit)));
+}
+
+#[test]
+fn a_full_quota_rejects_no_numbered_release() {
+    let mut machine = guarded();
+    apply(&mut machine, CI, acquire("deploy/a", "a")).unwrap();
+    change(&mut machine, ADMIN, set_quotas(Some("ci"), &[(QuotaKind::Bytes, 1)])).unwrap();
+    let numbered = release("deploy/a", "a").once(Some(numbered("a", 1)));
+    assert!(matches!(apply(&mut machine, CI, numbered), Ok(Reply::Released(_))));
 }
 
 #[test]

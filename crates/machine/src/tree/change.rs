@@ -29,7 +29,7 @@ const SWEEP_MAX: u32 = 10_000;
 const UNUSED_WAITS: u64 = 5;
 
 impl Machine {
-    /// Deletes a znode without children. A queue entry leaves its queue.
+    /// Deletes a znode without children. A queue entry leaves its queue; the caller grants its lock.
     pub(crate) fn delete(
         &mut self,
         path: &ZnodePath,
@@ -43,11 +43,11 @@ impl Machine {
         }
         self.remove_with_entry(&directory, path, ctx);
         ctx.locks_to_grant.extend(directory.as_lock());
-        self.grant_stale(ctx);
         Ok(OpReply::Deleted { count: 1 })
     }
 
-    /// Deletes a znode and everything below it, children first. Queues in deleted directories are not granted.
+    /// Deletes a znode and everything below it, children first. Queues in deleted directories are not granted; the caller
+    /// grants the other changed locks.
     pub(crate) fn delete_all(
         &mut self,
         path: &ZnodePath,
@@ -76,7 +76,6 @@ impl Machine {
             }
         }
         ctx.locks_to_grant.extend(directory.as_lock());
-        self.grant_stale(ctx);
         Ok(OpReply::Deleted { count: u32::try_from(deleted.len()).unwrap_or(u32::MAX) })
     }
 

@@ -58,12 +58,23 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Result<OpReply, Rejection> {
         let data = std::mem::take(&mut create.data);
+        // kazoo creates the directory of its lock once, and then expects it. Curator and Go's client, whose names begin with
+        // `_c_`, create a missing directory before each entry.
+        // A persistent directory with the name of a queue entry would be foreign to HTTP callers of the lock above.
+        let expects_directory = !create.parents
+            && !create.name.starts_with("_c_")
+            && !is_foreign(&create.directory, ZnodeKind::Persistent, false);
         let plan = self.plan(create, data.len(), by, ctx)?;
         for directory in &plan.missing {
             self.make_directory(directory, plan.acl.clone(), ctx);
         }
         let path = plan.path.clone();
+        let kept = (expects_directory && plan.entry.is_some()).then(|| plan.directory.clone());
         self.put(plan, data, ctx)?;
+        // A directory with a child is not in the node index.
+        if let Some(directory) = kept.and_then(|kept| self.tree.get_mut(&kept)) {
+            directory.keep();
+        }
         let stat = self.tree.get(&path).map(Znode::stat).unwrap_or_default();
         Ok(OpReply::Created { path, stat })
     }
@@ -160,6 +171,9 @@ impl Machine {
         };
         if is_foreign(&path, kind, entry.is_some()) {
             self.check_not_beside_http_caller(&directory, &path)?;
+        }
+        if let Some(EntryPlan { lock, session, request, .. }) = &entry {
+            self.check_no_downgrade_beside_http_waiter(lock, *session, request.recipe, &path)?;
         }
         Ok(CreatePlan { directory, missing, path, kind, acl, entry, limits })
     }

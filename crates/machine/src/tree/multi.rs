@@ -1,8 +1,9 @@
 //! Multis: conditions and changes of znodes, all applied or none.
 //!
 //! A single operation checks everything before its first change. Multiple operations, or one that could exceed
-//! `tree_bytes_max` (`stored_bytes.rs`), run with [`Machine::undo_if_rejected`]. A multi does not renew the lease of
-//! its session. Bounds: [`Multi::OPS_MAX`] operations and conditions, and [`Multi::BYTES_MAX`] added bytes; missing
+//! `tree_bytes_max` (`stored_bytes.rs`), run with [`Machine::undo_if_rejected`]. Deletes grant after the last operation:
+//! none ends a hold of others that did not exist when the rights of the multi were checked. A multi does not renew the lease
+//! of its session. Bounds: [`Multi::OPS_MAX`] operations and conditions, and [`Multi::BYTES_MAX`] added bytes; missing
 //! directories, recursive deletes and new quotas have a bound for the whole multi.
 
 use holdfast_types::{
@@ -49,6 +50,7 @@ impl Machine {
         }
         let succeeded = self.all_hold(&conditions, by, &ctx.actor)?;
         let results = self.all_or_none(if succeeded { then } else { otherwise }, by, ctx)?;
+        self.grant_stale(ctx);
         Ok(Reply::Multi(MultiReply { succeeded, results }))
     }
 

@@ -228,6 +228,13 @@ impl Znode {
         }
     }
 
+    /// Makes a container persistent, so that it is not swept.
+    pub(crate) fn keep(&mut self) {
+        if matches!(self.kind, ZnodeKind::Container(_)) {
+            self.kind = ZnodeKind::Persistent;
+        }
+    }
+
     /// Replaces the data.
     pub(crate) fn set_data(&mut self, data: Data, revision: Revision, now: Stamp) {
         self.data = data;

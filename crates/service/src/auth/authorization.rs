@@ -184,6 +184,15 @@ impl Service {
         self.raft().read(|machine| self.auth_mode(machine)) == AuthMode::On
     }
 
+    /// Whether each call needs a credential on this node: the role `anonymous` may have permissions.
+    pub fn requires_credential(&self) -> bool {
+        self.raft().read(|machine| {
+            let anonymous = machine.rights_of(&Actor::Anonymous, self.credential_time());
+            self.auth_mode(machine) == AuthMode::On
+                && !anonymous.is_ok_and(|rights| rights.check_caller().is_ok())
+        })
+    }
+
     /// The mode on this node: that of the cluster, or `on` if the node requires it.
     pub(crate) fn auth_mode(&self, machine: &Machine) -> AuthMode {
         if self.config().requires_authentication { AuthMode::On } else { machine.auth_mode() }

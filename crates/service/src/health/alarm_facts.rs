@@ -210,17 +210,20 @@ impl Service {
 /// The privileged subjects whose latest access token expires, and has to be replaced by a person.
 fn expiring_tokens(machine: &Machine, now: Stamp) -> Vec<Expiring> {
     let mut latest = BTreeMap::<&SubjectName, &AccessTokenRecord>::new();
-    for (_, token) in machine.access_tokens().filter(|(_, token)| is_privileged(machine, token)) {
+    // A program replaces short-lived tokens.
+    let is_of_person = |token: &AccessTokenRecord| {
+        expiry(token).saturating_sub(token.created_at.0) >= LIFETIME_MIN
+    };
+    let tokens = machine.access_tokens().map(|(_, token)| token);
+    for token in tokens.filter(|token| is_privileged(machine, token) && is_of_person(token)) {
         let known = latest.entry(&token.subject).or_insert(token);
         if expiry(known) < expiry(token) {
             *known = token;
         }
     }
     let expiring = latest.into_iter().filter_map(|(name, token)| {
-        let lives = expiry(token).saturating_sub(token.created_at.0);
-        let within = token.expires_at?.0.saturating_sub(now.0);
-        (lives >= LIFETIME_MIN)
-            .then(|| Expiring { name: name.to_string(), within: Duration::from_millis(within) })
+        let within = Duration::from_millis(token.expires_at?.0.saturating_sub(now.0));
+        Some(Expiring { name: name.to_string(), within })
     });
     expiring.collect()
 }
@@ -261,11 +264,44 @@ fn near_quotas(machine: &Machine) -> Vec<QuotaUse> {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_types::{
+        AccessTokenId, Actor, AuthChange, Command, Entry, NewAccessToken, SecretHash,
+    };
+
     use super::*;
     use crate::health::alarms::{AlarmKind, AlarmSeverity};
 
     fn alarm(kind: AlarmKind, severity: AlarmSeverity, detail: &str) -> Alarm {
         Alarm { kind, severity, detail: detail.to_owned() }
+    }
+
+    /// The token of a year ends in five days, and a program gets one of a week.
+    #[test]
+    fn a_short_lived_token_hides_no_token_that_a_person_replaces() {
+        let at = |day: u64| Stamp(day * 86_400_000);
+        let subject = SubjectName::new("eva").unwrap();
+        let token = |id: u8, day| NewAccessToken {
+            id: AccessTokenId(id.into()),
+            hash: SecretHash([id; 32]),
+            expires_at: Some(at(day)),
+        };
+        let first = AuthChange::AddAdministrator {
+            subject: subject.clone(),
+            token: token(1, 365),
+            mode: None,
+        };
+        let next = AuthChange::AddToken { subject: subject.clone(), token: token(2, 367) };
+        let mut machine = Machine::new();
+        for (day, change, actor) in
+            [(0, first, Actor::Anonymous), (360, next, Actor::Subject(subject))]
+        {
+            let commands = vec![Command::Auth(change).by(actor)];
+            let applied = machine.apply(Entry { stamped_at: at(day), commands });
+            assert!(applied.outcomes[0].is_ok(), "{:?}", applied.outcomes);
+        }
+        let expiring = expiring_tokens(&machine, at(360));
+        let within: Vec<Duration> = expiring.iter().map(|of| of.within).collect();
+        assert_eq!(within, [Duration::from_hours(5 * 24)]);
     }
 
     #[test]

@@ -149,7 +149,10 @@ impl Service {
         arrived: Instant,
     ) -> Result<Option<Response<Granted>>, Failure> {
         let Acquire { open, owner, .. } = acquire;
+        // A renewal finds the session by its name, and changes no label.
         if open.anonymous
+            || open.incarnation.is_some()
+            || !open.labels.is_empty()
             || open.session.is_durable()
             || acquire.attempt.is_some()
             || acquire.change.is_some()

@@ -165,12 +165,14 @@ impl PositionWatcher {
         let before = |waiter: &&WaiterView| waiter.ticket != self.ticket;
         let now = self.service.log_time();
         let held_since = contents.holder.as_ref().map(|holder| (holder.granted_at, now));
+        let mut ahead: Vec<_> = contents.first.iter().take_while(before).cloned().collect();
+        self.service.raft().read(|machine| self.service.hide_locks_of(machine, &mut ahead));
         QueuePosition {
             lock: self.lock.clone(),
             position,
             waiting: contents.waiting,
             holder: contents.holder.clone(),
-            ahead: contents.first.iter().take_while(before).cloned().collect(),
+            ahead,
             estimate: self.service.observer().contention.estimate(&self.lock, position, held_since),
             revision: contents.revision,
         }

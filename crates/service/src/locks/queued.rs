@@ -221,7 +221,9 @@ impl QueuedAcquire {
     }
 
     fn not_granted(&self, service: &Service, removed: Option<LossCause>) -> Failure {
-        let lock = service.raft().read(|machine| machine.lock(&self.queued.lock, WAITERS_SHOWN));
+        let lock = service.raft().read(|machine| {
+            service.without_hidden(machine, machine.lock(&self.queued.lock, WAITERS_SHOWN))
+        });
         Failure::WaitTimeout { lock: Box::new(lock), waited: self.arrived.elapsed(), removed }
     }
 

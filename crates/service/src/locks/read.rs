@@ -10,7 +10,7 @@ use holdfast_machine::{BlockingLink, LockFilter, LockUrgency, Machine};
 use holdfast_types::{
     Blocked, Command, FenceView, FencingToken, Grant, HandOver, HolderView, LockName, LockPolicy,
     LockRejection, LockView, Page, PolicyChange, Rejection, Release, ReleaseTarget, Released,
-    Reply, RequestRelease, Revision, Right,
+    Reply, RequestRelease, Revision, Right, WaiterView,
 };
 
 use crate::auth::authorization::allows;
@@ -84,7 +84,7 @@ impl Service {
     ) -> Result<Response<LockView>, Failure> {
         self.read(mode, |machine| {
             self.check(machine, Right::LockRead, lock.as_str())?;
-            Ok(machine.lock(lock, WAITERS_SHOWN))
+            Ok(self.without_hidden(machine, machine.lock(lock, WAITERS_SHOWN)))
         })
         .await
     }
@@ -98,7 +98,7 @@ impl Service {
         self.read(mode, |machine| {
             self.check(machine, Right::LockRead, lock.as_str())?;
             machine.check_not_sharded(lock)?;
-            Ok(machine.lock(lock, WAITERS_SHOWN))
+            Ok(self.without_hidden(machine, machine.lock(lock, WAITERS_SHOWN)))
         })
         .await
     }
@@ -111,10 +111,14 @@ impl Service {
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<LockView>>, Failure> {
-        self.read(mode, |machine| {
+        let after = after.map(str::to_owned);
+        let key = |next: &str| Some(next.to_owned());
+        self.read_page((mode, after, limit), key, |machine, after, limit| {
             let rights = self.enforced_rights(machine)?;
             let is_visible = |lock: &LockName| allows(rights, Right::LockRead, lock.as_str());
-            Ok(machine.locks(filter, after, limit, is_visible))
+            let page = machine.locks(filter, after.map(String::as_str), limit, is_visible);
+            let views = page.items.into_iter().map(|view| self.without_hidden(machine, view));
+            Ok(Page { items: views.collect(), ..page })
         })
         .await
     }
@@ -212,7 +216,8 @@ impl Service {
             // The rest of a chain stays hidden behind the first lock that the caller may not read.
             let is_visible =
                 |link: &BlockingLink| allows(rights, Right::LockRead, link.waits_for.as_str());
-            Ok((machine.lock(lock, WAITERS_SHOWN), chain.take_while(is_visible).collect()))
+            let view = self.without_hidden(machine, machine.lock(lock, WAITERS_SHOWN));
+            Ok((view, chain.take_while(is_visible).collect()))
         };
         let read = self.read(ReadMode::Linearizable, read_lock).await?;
         let Response { value: (view, chain), revision, .. } = read;
@@ -221,19 +226,57 @@ impl Service {
         Ok(Response::new(Explanation { view, leases, chain, times }, revision))
     }
 
-    /// Cuts the cycle of a deadlock before the first lock that the caller may not read.
-    pub(crate) fn hide_unreadable(&self, rejection: &mut Rejection) {
-        if let Rejection::Lock(LockRejection::Deadlock { cycle }) = rejection {
-            let readable = self.raft().read(|machine| {
-                let rights = self.enforced_rights(machine).ok()?;
-                let is_readable =
-                    |(_, _, lock): &&Blocked| allows(rights, Right::LockRead, lock.as_str());
-                Some(cycle.iter().take_while(is_readable).count())
-            });
-            cycle.truncate(readable.unwrap_or(0));
-        } else if let Rejection::Lock(LockRejection::OfMultiLock { why, .. }) = rejection {
-            self.hide_unreadable(why);
+    /// Removes what the caller may not read from a rejection. `lock` is the lock that the command names, if it is one.
+    /// The cycle of a deadlock ends before the first hidden lock. A lock's holder is shown to callers that may read the
+    /// lock, or acquire it.
+    pub(crate) fn hide_unreadable(&self, rejection: &mut Rejection, lock: Option<&LockName>) {
+        let Rejection::Lock(rejected) = rejection else { return };
+        if let LockRejection::Deadlock { cycle } = rejected {
+            let is_readable = |machine: &Machine| {
+                let waits = cycle.iter();
+                waits.take_while(|(_, _, lock): &&Blocked| self.may_read(machine, lock)).count()
+            };
+            let readable = self.raft().read(is_readable);
+            cycle.truncate(readable);
+        } else if let LockRejection::OfMultiLock { lock, why } = rejected {
+            self.hide_unreadable(why, Some(lock));
+        } else if let (LockRejection::NotHolder { .. }, Some(lock)) = (&*rejected, lock) {
+            let may_see = |machine: &Machine| {
+                self.may_read(machine, lock) || self.may(machine, Right::LockAcquire, lock)
+            };
+            if !self.raft().read(may_see) {
+                *rejected = LockRejection::NotHeld;
+            }
         }
+    }
+
+    fn may(&self, machine: &Machine, right: Right, lock: &LockName) -> bool {
+        let rights = self.enforced_rights(machine);
+        rights.is_ok_and(|rights| allows(rights, right, lock.as_str()))
+    }
+
+    fn may_read(&self, machine: &Machine, lock: &LockName) -> bool {
+        self.may(machine, Right::LockRead, lock)
+    }
+
+    /// Removes the locks of multi-locks that the caller may not read.
+    pub(crate) fn without_hidden(&self, machine: &Machine, mut view: LockView) -> LockView {
+        for note in &mut view.notes {
+            self.hide_locks(machine, &mut note.multi_lock);
+        }
+        self.hide_locks_of(machine, &mut view.waiters);
+        view
+    }
+
+    /// As [`without_hidden`](Self::without_hidden), for waiters.
+    pub(crate) fn hide_locks_of(&self, machine: &Machine, waiters: &mut [WaiterView]) {
+        for waiter in waiters {
+            self.hide_locks(machine, &mut waiter.multi_lock);
+        }
+    }
+
+    fn hide_locks(&self, machine: &Machine, locks: &mut Vec<LockName>) {
+        locks.retain(|lock| self.may_read(machine, lock));
     }
 
     /// Returns the most urgent locks. Among [`LockUrgency::Waiters`], the locks with the longest recent waits are the last.
@@ -257,7 +300,8 @@ impl Service {
             let others = lately.iter().filter(|lock| !shown.contains(*lock) && is_visible(lock));
             let room = limit.saturating_sub(views.len());
             views.extend(others.take(room).map(|lock| machine.lock_in_list(lock)));
-            Ok(views)
+            let shown = views.into_iter().map(|view| self.without_hidden(machine, view));
+            Ok(shown.collect::<Vec<_>>())
         });
         let known = |view: LockView| ContendedLock {
             times: self.observer().contention.of(&view.lock),

@@ -15,7 +15,7 @@ use holdfast_types::{
 };
 
 use super::parked::{ParkedRecipeCall, RecipeTopic};
-use crate::request::{Failure, NotYet, Response};
+use crate::request::{Failure, NotYet, Response, session_ended};
 use crate::service::Service;
 use crate::waiting::{AbandonedEntryGuard, Wait, WaitEvent, WaiterPermit, WakeUp};
 
@@ -222,6 +222,7 @@ impl Service {
         let began = Instant::now();
         let _permit = self.admit(wait)?;
         let (barrier_kind, name) = (leave.barrier_kind, leave.name.clone());
+        let session = leave.session.clone();
         let mut parked = self
             .observer()
             .recipe_waiters
@@ -230,26 +231,32 @@ impl Service {
             .propose_recipe(Recipe::LeaveBarrier(leave), RecipeReply::into_leave_barrier)
             .await?;
         let Response { value: LeaveBarrierReply { leaving, changed }, revision, .. } = left;
-        let (Some((round, mut inside)), BarrierKind::Double) = (leaving, barrier_kind) else {
+        let (Some((round, _)), BarrierKind::Double) = (leaving, barrier_kind) else {
             return Ok(Response::new(changed, revision));
         };
-        let mut wait = Wait::until(self, began + wait);
+        self.catch_up(revision).await.map_err(|_| Failure::OutcomeUnknown)?;
+        let (_, ttl) = self
+            .raft()
+            .read(|machine| {
+                machine.session_id(&session).ok_or_else(|| session_ended(machine, &session))
+            })
+            .map_err(Failure::Rejected)?;
+        let mut wait = Wait::until(self, began + wait).renewing(session, ttl.as_duration());
         loop {
             let (now, seen) =
                 self.raft().read(|machine| (machine.round(&name), machine.revision()));
-            match now {
-                Some((current, count)) if current == round => inside = count,
-                // This node has not applied the round yet.
-                Some(_) | None if seen < revision => {}
-                Some(_) | None => return Ok(Response::new(changed, seen)),
-            }
+            let Some((_, inside)) = now.filter(|(current, _)| *current == round) else {
+                return Ok(Response::new(changed, seen));
+            };
             match wait.next(parked.woken()).await {
                 WaitEvent::Woken(_) | WaitEvent::Renewed { .. } => {}
-                WaitEvent::Deadline | WaitEvent::SessionEnded(_) => {
+                WaitEvent::Deadline => {
                     let what = NotYet::Inside { round, inside };
                     return Err(Failure::NotYet { what, waited: began.elapsed() });
                 }
-                WaitEvent::Denied(rejection) => return Err(Failure::Rejected(rejection)),
+                WaitEvent::SessionEnded(rejection) | WaitEvent::Denied(rejection) => {
+                    return Err(Failure::Rejected(rejection));
+                }
                 WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }
         }

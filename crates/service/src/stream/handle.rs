@@ -219,11 +219,10 @@ impl SessionStream {
     }
 
     /// Closes the session; the stream ends after the reply. As in ZooKeeper, a connection that is no longer attached
-    /// can also close it. A stream that has ended with [`StreamEnd::Moved`] closes the session without a reply.
+    /// can also close it. A stream that has ended closes the session without a reply.
     pub async fn close(&self, tag: i64) {
-        match self.wait_for_room().await {
-            Ok(()) | Err(StreamEnd::Moved) => {}
-            Err(_) => return,
+        if self.wait_for_room().await.is_err() {
+            return self.close_in_background();
         }
         self.service.observer().streams.closes(self.entry.number);
         let (session, incarnation) = (self.liveness.session.clone(), Some(self.liveness.id));
@@ -236,10 +235,16 @@ impl SessionStream {
             self.conclude(tag, committed).await;
         } else {
             // The client gets no reply, and counts the session as closed.
-            let session = self.liveness.session.clone();
-            tokio::spawn(close_session_within(node, session, None));
+            self.close_in_background();
         }
         self.end(failure.as_ref().and_then(end_after).unwrap_or(StreamEnd::Closed));
+    }
+
+    /// Closes the session in a task of its own: its client has requested that, and its connection has ended.
+    pub fn close_in_background(&self) {
+        self.service.observer().streams.closes(self.entry.number);
+        let (node, session) = (self.service.as_node(), self.liveness.session.clone());
+        tokio::spawn(close_session_within(node, session, None));
     }
 
     /// Proposes commands in order, and replies to each when this node has applied it. A change of the tree does not

@@ -137,7 +137,7 @@ impl OutboxQueue {
         self.state.lock().items.len()
     }
 
-    /// Resolves when there is room for a reply.
+    /// Resolves when there is room for the reply and the notices of another request.
     ///
     /// # Errors
     /// The reason why the queue has ended.
@@ -168,21 +168,20 @@ impl OutboxQueue {
         }
     }
 
+    /// Whether both bounds have room: a request can add one reply, and the notices that it missed.
     fn has_room(&self, state: &OutboxState) -> bool {
-        state.replies < self.limits.outbox_max && state.reply_bytes < self.limits.outbox_bytes_max
+        state.replies.max(state.notices) < self.limits.outbox_max
+            && state.reply_bytes.max(state.notice_bytes) < self.limits.outbox_bytes_max
     }
 
     fn take(&self) -> Option<Outgoing> {
         let mut state = self.state.lock();
         let Some(item) = state.items.pop_front() else { return state.ended.map(Outgoing::End) };
+        let was_full = !self.has_room(&state);
         match &item {
             Outgoing::Reply(reply) => {
-                let was_full = !self.has_room(&state);
                 state.replies -= 1;
                 state.reply_bytes -= reply_bytes(reply);
-                if was_full && self.has_room(&state) {
-                    self.emptied.notify_waiters();
-                }
             }
             Outgoing::Notice(notice) => {
                 let bytes = notice_bytes(notice);
@@ -191,6 +190,9 @@ impl OutboxQueue {
                 self.shared.fetch_sub(bytes, Ordering::Relaxed);
             }
             Outgoing::End(_) => {}
+        }
+        if was_full && self.has_room(&state) {
+            self.emptied.notify_waiters();
         }
         Some(item)
     }
@@ -270,5 +272,31 @@ fn answer_bytes(answer: &StreamAnswer) -> usize {
         | StreamAnswer::Descendants(_)
         | StreamAnswer::Watched(_)
         | StreamAnswer::Done => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::{Revision, ZnodePath};
+
+    use super::super::message::NoticeKind;
+    use super::*;
+
+    /// Otherwise one client that does not read could take the bytes of all clients.
+    #[tokio::test]
+    async fn a_request_waits_until_the_notices_that_earlier_ones_missed_are_read() {
+        let limits = StreamLimits { outbox_max: 8, ..StreamLimits::default() };
+        let queue = OutboxQueue::new(limits, Arc::default());
+        let path = ZnodePath::new("/a").unwrap();
+        let notice = Notice { revision: Revision(1), kind: NoticeKind::Created, path };
+        for _ in 0..16 {
+            assert!(queue.missed(notice.clone()), "one request adds all its notices");
+        }
+        let has_room = || queue.has_room(&queue.state.lock());
+        for _ in 0..9 {
+            assert!(!has_room());
+            queue.take();
+        }
+        queue.room().await.unwrap();
     }
 }

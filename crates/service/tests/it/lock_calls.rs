@@ -1,13 +1,16 @@
-//! Multi-locks, deadlocks, broken holds, hand-overs and release requests, on any node.
+//! Multi-locks, deadlocks, broken holds, hand-overs and release requests, on any node; pages of lists.
 
 use std::time::Duration;
 
-use holdfast_service::{Failure, Granted, HoldChange, ListenRequest, Service};
+use holdfast_machine::SCAN_MAX;
+use holdfast_service::{Failure, Granted, HoldChange, ListenRequest, ReadMode, Service};
 use holdfast_types::{
-    Acquire, ForceRelease, ForceReleaseTarget, Grant, HandOver, LockRejection, LockSet, LossCause,
-    Owner, Reason, Rejection, Release, ReleaseTarget, RequestRelease,
+    AclEntry, Acquire, Create, ForceRelease, ForceReleaseTarget, Grant, HandOver, Identity,
+    LockRejection, LockSet, LossCause, Op, Owner, Perms, Reason, Rejection, Release, ReleaseTarget,
+    RequestRelease,
 };
 
+use crate::client::{multi, node, path};
 use crate::nodes::*;
 
 fn lock_set(names: &[&str]) -> LockSet {
@@ -173,4 +176,31 @@ async fn a_holder_receives_a_release_request_and_loses_the_lock_at_its_deadline(
     assert_eq!((request.deadline, events[0].token), (note.deadline, held.token));
     let revoked = HoldChange::Lost { cause: LossCause::Revoked, broken: None };
     assert_eq!(events[1].change, revoked);
+}
+
+/// A page is read in steps, and a step may end at a name that the caller may not see.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_page_names_nothing_that_the_caller_may_not_see() {
+    let nodes = Nodes::start(1).await;
+    let service = &nodes.services[0];
+    let who = Identity { scheme: "digest".into(), id: "other:hash".into() };
+    let acl = Some(vec![AclEntry { perms: Perms::ALL, who }]);
+    let hidden = (0..=SCAN_MAX).map(|n| {
+        let Op::Create(create) = node(&format!("/a/{n:06}")) else { panic!() };
+        Op::Create(Create { acl: acl.clone(), ..create })
+    });
+    let all = [node("/a"), node("/a/z"), node("/a/zz")].into_iter().chain(hidden);
+    for some in all.collect::<Vec<_>>().chunks(5_000) {
+        service.multi(multi(some.to_vec())).await.unwrap();
+    }
+    let (top, mut after, mut seen) = (path("/a"), None, Vec::new());
+    loop {
+        let read = service.subtree(&top, after, 1, ReadMode::Linearizable);
+        let page = read.await.unwrap().value;
+        seen.extend(page.items.iter().map(|view| view.path.to_string()));
+        let Some(next) = page.next else { break };
+        assert_eq!(Some(&next), seen.last());
+        after = Some(path(&next));
+    }
+    assert_eq!(seen, ["/a", "/a/z", "/a/zz"]);
 }

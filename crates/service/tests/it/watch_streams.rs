@@ -141,6 +141,7 @@ async fn discarded_changes_are_reported_as_compacted() {
     let Err(Failure::Compacted { restart_from }) = service.watch(request) else { panic!() };
     assert!(restart_from >= service.revision());
     assert!(matches!(item(&mut slow).await, WatchItem::Compacted { .. }));
+    assert!(slow.resume() <= before, "a caller that resumes there would miss discarded changes");
     does(service, node("/after")).await.unwrap();
     assert_eq!(change(&mut slow).await, (ZnodeChangeKind::Created, "/after".to_owned()));
 }

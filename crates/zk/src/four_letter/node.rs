@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use holdfast_service::MemberRole;
 
 use super::VERSION;
-use crate::context::ServerContext;
+use crate::context::{ServerContext, members_text};
 
 /// The open files of the process on Linux; other systems omit the number.
 const OPEN_FILES: &str = "/proc/self/fd";
@@ -125,7 +125,7 @@ pub(super) async fn configuration(context: &ServerContext) -> String {
         context.service.node(),
     );
     if let (Some(members), Some(own)) =
-        (context.members_text(), context.service.members().get(&context.service.node()))
+        (members_text(&context.service), context.service.members().get(&context.service.node()))
     {
         let port = own.peer.port();
         let _infallible = write!(

@@ -10,7 +10,10 @@ use super::*;
 
 fn translated(request: Request) -> ZkOperation {
     let identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    translate(request, &ConnectionContext { identities, members: Some("members".into()) })
+    translate(
+        request,
+        &ConnectionContext { identities, members: Box::new(|| Some("members".into())) },
+    )
 }
 
 fn refused(request: Request) -> Option<i32> {
@@ -151,11 +154,11 @@ fn an_undecodable_operation_fails_the_whole_multi_unless_an_operation_before_it_
 }
 
 #[test]
-fn a_multi_of_a_session_that_moved_is_an_error() {
+fn a_multi_of_a_session_that_moved_closes_the_connection() {
     let session = SessionName::new("s").unwrap();
     let moved = Err(Failure::Rejected(Rejection::Session(SessionRejection::Moved { session })));
     let reply = reply(ReplyFormat::Multi(vec![WriteFormat::Checked]), moved);
-    assert_eq!(reply, Err(ErrorReply::ReplyAndDisconnect(ErrorCode::SessionMoved)));
+    assert_eq!(reply, Err(ErrorReply::Disconnect));
 }
 
 #[test]

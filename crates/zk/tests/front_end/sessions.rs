@@ -1,7 +1,7 @@
 //! The lifetime of a session, and the effects of its end.
 
-use holdfast_lab::DEADLINE;
 use holdfast_lab::zk::{ZkClient, create, exists, get, new_session, set};
+use holdfast_lab::{DEADLINE, until};
 use std::time::{Duration, Instant};
 
 use holdfast_types::{AuthChange, QuotaKind, Quotas};
@@ -90,6 +90,26 @@ async fn a_close_sent_before_the_end_of_its_connection_ends_a_session_that_anoth
     second.send(&Request::CloseSession).await;
     third.closed().await;
     assert_eq!(node.client().await.stat("/e").await, None);
+}
+
+/// The end of a connection does not withdraw a request that its client has sent. The C client does not wait for replies.
+#[tokio::test]
+async fn a_close_counts_although_earlier_replies_cannot_be_written() {
+    let node = Node::start_with(ZkConfig { tick: Duration::from_secs(2), ..config() }).await;
+    let mut client = ZkClient::open(node.address, 40_000).await;
+    assert_eq!(client.opened.timeout_ms, 40_000, "longer than the wait below");
+    client.create("/e", 1).await;
+    let mut frames = Vec::new();
+    for xid in 100..140 {
+        frames.extend(encode_request(xid, &set("/e", b"x", -1)).unwrap());
+        frames.extend(encode_request(xid + 100, &exists("/e", false)).unwrap());
+    }
+    frames.extend(encode_request(300, &Request::CloseSession).unwrap());
+    client.send_raw(&frames).await;
+    drop(client);
+    let mut other = node.client().await;
+    until("the session ends", Duration::from_secs(10), async || other.stat("/e").await.is_none())
+        .await;
 }
 
 #[tokio::test]

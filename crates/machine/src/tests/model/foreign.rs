@@ -14,7 +14,7 @@ fn sees_http_callers(path: &str) -> bool {
     digits >= 10 && words.iter().any(|word| stem.ends_with(word))
 }
 
-fn is_foreign(path: &str, owner: i64, is_entry: bool) -> bool {
+pub(super) fn is_foreign(path: &str, owner: i64, is_entry: bool) -> bool {
     let in_lock = znode(&parent(path)).as_lock().is_some();
     match owner {
         CONTAINER_OWNER => false,
@@ -71,6 +71,17 @@ impl Model {
             node.is_http_caller() && (at == directory || Some(at.as_str()) == semaphore)
         };
         if is_foreign(path, owner, is_entry) && self.nodes.iter().any(|node| is_beside(&node)) {
+            return Err(LockRejection::ForeignRecipe { path: znode(path) }.into());
+        }
+        let stem = path.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        let inside = || self.nodes.iter().filter(|node| parent(&node.path) == directory);
+        let holds = |node: &Node| node.entry.as_ref().is_some_and(|entry| entry.hold.is_some());
+        let writes = |node: &Node| {
+            let name = node.entry.as_ref().map(|entry| entry.reader);
+            node.stat.ephemeral_owner == owner && holds(node) && name == Some(Reader::Exclusive)
+        };
+        let waits = |node: &Node| node.is_http_caller() && !holds(node);
+        if is_entry && stem.ends_with("__READ__") && inside().any(writes) && inside().any(waits) {
             return Err(LockRejection::ForeignRecipe { path: znode(path) }.into());
         }
         Ok(())

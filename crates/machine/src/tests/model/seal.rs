@@ -16,11 +16,16 @@ impl Model {
             return Err(Rejection::OtherSeal { present: other.revision });
         }
         self.seal = None;
-        for session in std::mem::take(&mut self.closed_under_seal) {
-            let live = self.sessions.iter().find(|live| live.id == session).unwrap();
-            let name = live.name.clone();
-            self.close(name, None, None).unwrap();
+        let closed = std::mem::take(&mut self.closed_under_seal);
+        let closed = self.sessions.iter().filter(|live| closed.contains(&live.id));
+        let names: Vec<_> = closed.map(|live| live.name.clone()).collect();
+        for name in &names {
+            self.end_without_grants(name, LossCause::SessionClosed);
         }
+        for name in &names {
+            self.acknowledge_losses(name);
+        }
+        self.grant_all_waiters();
         Ok(Reply::Unsealed)
     }
 

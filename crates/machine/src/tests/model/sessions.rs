@@ -139,6 +139,11 @@ impl Model {
     }
 
     pub(super) fn end(&mut self, name: &SessionName, cause: LossCause) {
+        self.end_without_grants(name, cause);
+        self.grant_all_waiters();
+    }
+
+    pub(super) fn end_without_grants(&mut self, name: &SessionName, cause: LossCause) {
         let id = self.live(name).unwrap().id as i64;
         let own = |node: &&Node| node.stat.ephemeral_owner == id;
         let paths: Vec<_> = self.nodes.iter().filter(own).map(|n| n.path.clone()).collect();
@@ -160,7 +165,6 @@ impl Model {
         self.sessions.retain(|session| session.name != *name);
         self.ended.push(ended);
         self.changed.extend(locks);
-        self.grant_all_waiters();
     }
 
     /// The newest attempt of a session, for any lock.

@@ -3,6 +3,7 @@
 use holdfast_types::TreeRejection;
 use holdfast_types::*;
 
+use super::foreign::is_foreign;
 use super::locks::{LockRequest, entry};
 use super::queue_entries::EntryOrigin;
 use super::{Model, Node, limit_reached, parent, znode};
@@ -41,6 +42,7 @@ impl Model {
                 }
             }
         }
+        self.grant_all_waiters();
         Ok(Reply::Multi(MultiReply { succeeded, results }))
     }
 
@@ -138,17 +140,14 @@ impl Model {
             CreateKind::Ttl { ms } => TTL_OWNER + ms as i64,
             CreateKind::Ephemeral => match &by.session {
                 Some(name) => self.live(name).unwrap().id as i64,
-                None => {
-                    return Err(TreeRejection::Reserved { path: znode(&path) }.into());
-                }
+                None => return Err(TreeRejection::Reserved { path: znode(&path) }.into()),
             },
         };
         self.room_for_data(&data)?;
         if self.nodes.len() + missing.len() + 1 > self.limits.znodes_max as usize {
             return Err(limit_reached(Bound::Znodes, self.limits.znodes_max));
         }
-        let mut all = missing.clone();
-        all.push(path.clone());
+        let all = [missing.clone(), vec![path.clone()]].concat();
         self.room_in_quotas(&path, &all, data.len())?;
         let lock = directory.as_lock().filter(|_| owner > 0 && sequential);
         let limit = lock.as_ref().and_then(|lock| self.policy(lock).limit);
@@ -156,15 +155,26 @@ impl Model {
         self.check_foreign_create(&path, owner, lock.is_some())?;
         missing.iter().for_each(|path| self.add_directory(path, acl.clone()));
         match (lock, &by.session) {
-            (Some(lock), Some(name)) => {
-                let open = super::queue_entries::plain(name.clone());
+            (Some(lock), Some(session)) => {
+                let open = super::queue_entries::plain(session.clone());
                 let plain = Acquire::new(lock, open, Owner::unnamed());
                 self.add_entry(&path, sequence, plain, EntryOrigin::Tree, &data);
+                if !parents && !name.starts_with("_c_") {
+                    self.keep(directory.as_str());
+                }
             }
             _ => self.add(&path, owner, &data, None),
         }
         self.find_mut(&path).acl = acl;
         Ok(OpReply::Created { path: znode(&path), stat: self.find(&path).unwrap().stat })
+    }
+
+    /// Makes the directory of a lock of kazoo persistent.
+    fn keep(&mut self, directory: &str) {
+        let stat = &mut self.find_mut(directory).stat;
+        if stat.ephemeral_owner == CONTAINER_OWNER && !is_foreign(directory, 0, false) {
+            stat.ephemeral_owner = 0;
+        }
     }
 
     /// The nearest existing ancestor of a directory, and the missing directories below it, parents first.
@@ -243,7 +253,6 @@ impl Model {
         doomed.iter().rev().for_each(|node| self.leave(&node.path, LossCause::Deleted));
         self.close_idle_durable();
         self.changed.extend(znode(&parent(path.as_str())).as_lock());
-        self.grant_all_waiters();
         Ok(OpReply::Deleted { count: doomed.len() as u32 })
     }
 
