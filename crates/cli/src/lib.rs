@@ -7,11 +7,12 @@ mod commands;
 pub mod dev;
 pub mod exit;
 pub mod hints;
+pub mod new_file;
 pub mod output;
 pub mod owner_proof;
 pub mod signals;
 pub mod terminal_text;
 
 pub use client_command::{ClientCommand, block_on, internal_command, without_empty_variables};
-pub use commands::certs::{create_missing, write_file};
+pub use commands::certs::create_missing;
 pub use commands::lock_text::holder_name;

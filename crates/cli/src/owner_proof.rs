@@ -1,6 +1,5 @@
 //! The proof that a caller owns the data directory of a node: a file with random text in it, and the text in the call.
 
-use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -13,8 +12,8 @@ use holdfast_types::OWNER_PROOF_FILE;
 use serde_json::{Map, Value};
 
 use crate::arguments::NodesArgs;
-use crate::commands::certs;
 use crate::exit::CommandFailure;
+use crate::new_file::{as_owner_of, write_file};
 
 /// The data directory of the node that is called.
 #[derive(Debug, Args)]
@@ -32,19 +31,12 @@ pub struct OwnerProof {
 
 impl OwnerProof {
     /// Writes the file, for the owner of the directory also if the caller is root.
-    pub fn write(data_dir: &Path) -> Result<Self, String> {
+    pub fn write(data_dir: &Path) -> Result<Self, CommandFailure> {
         let file = data_dir.join(OWNER_PROOF_FILE);
-        let unusable = |error: std::io::Error| format!("{}: {error}", file.display());
-        let directory = std::fs::metadata(data_dir)
-            .map_err(|error| format!("{}: {error}", data_dir.display()))?;
         let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
+        getrandom::fill(&mut bytes).map_err(CommandFailure::failed)?;
         let text = URL_SAFE_NO_PAD.encode(bytes);
-        certs::write_file(&file, &text, 0o600).map_err(unusable)?;
-        // Root gives the file to the owner. Another caller cannot: on Kubernetes root owns the volume, and the pod writes by its group.
-        if std::fs::metadata(&file).map_err(unusable)?.uid() == 0 {
-            chown(&file, Some(directory.uid()), Some(directory.gid())).map_err(unusable)?;
-        }
+        as_owner_of(data_dir, || write_file(&file, &text, 0o600))??;
         Ok(Self { file, text })
     }
 

@@ -78,17 +78,21 @@ impl NodeTls {
         self.note("peer", self.raft.as_ref().map(PeerTls::reload));
     }
 
-    /// Files that did not change since the last attempt keep its error.
+    /// Each error is logged once.
     fn note(&self, listener: &'static str, reloaded: Option<Result<bool, TlsError>>) {
         match reloaded {
-            None | Some(Ok(false)) => {}
+            None => {}
+            // The files in use are there again.
+            Some(Ok(false)) => drop(self.reload_errors.lock().remove(listener)),
             Some(Ok(true)) => {
                 self.reload_errors.lock().remove(listener);
                 tracing::info!(listener, "new connections use the changed certificate");
             }
             Some(Err(error)) => {
-                self.reload_errors.lock().insert(listener, error.to_string());
-                tracing::error!(listener, %error, "cannot use the changed certificate; new connections use the previous one");
+                let before = self.reload_errors.lock().insert(listener, error.to_string());
+                if before.as_deref() != Some(&*error.to_string()) {
+                    tracing::error!(listener, %error, "cannot use the changed certificate; new connections use the previous one");
+                }
             }
         }
     }

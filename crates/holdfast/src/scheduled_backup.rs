@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use holdfast_api::format_time;
+use holdfast_cli::new_file::{Existing, NewFile};
 use holdfast_raft::free_bytes;
 use holdfast_service::Service;
 use holdfast_types::Stamp;
 use tokio::time::{Instant, sleep};
 
-use crate::commands::backup::{Encryption, NewFile};
+use crate::commands::backup::Encryption;
 use crate::config::BackupConfig;
 
 /// The interval of the checks.
@@ -43,8 +44,14 @@ pub(crate) async fn make_scheduled_backups(
         // The clock of the machine can be set back.
         let own_age = newest.map(|(age, at)| age + at.elapsed());
         let (leads, last) = (node.leads(), node.last_backup_age());
-        if Instant::now() < not_before || !is_due(own_age, last, schedule.config.every, leads) {
-            continue;
+        match turn(own_age, last, schedule.config.every, leads) {
+            // The cluster has a backup, so the failure of this node is over.
+            BackupTurn::LeavesToOthers => {
+                node.set_backup_failure(None);
+                continue;
+            }
+            BackupTurn::Makes if Instant::now() >= not_before => {}
+            BackupTurn::Makes | BackupTurn::Waits => continue,
         }
         // A node that has just started learns the leader first.
         if node.leader().is_none() && started.elapsed() < RETRY_AFTER {
@@ -71,10 +78,24 @@ pub(crate) async fn make_scheduled_backups(
     }
 }
 
-/// Whether this node makes a backup now. `own` is the age of its newest file, and `last` that of the last backup of any node.
-fn is_due(own: Option<Duration>, last: Option<Duration>, every: Duration, leads: bool) -> bool {
-    let nobody_else_does = || last.is_none_or(|age| age >= every + every / 10);
-    own.is_none_or(|age| age >= every) && (!leads || nobody_else_does())
+/// What a node does about its next backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BackupTurn {
+    /// Its newest file is new enough.
+    Waits,
+    Makes,
+    /// It leads, and the last backup of the cluster is new enough: other nodes with a schedule make the next ones.
+    LeavesToOthers,
+}
+
+/// `own` is the age of this node's newest file, and `last` that of the last backup of any node.
+fn turn(own: Option<Duration>, last: Option<Duration>, every: Duration, leads: bool) -> BackupTurn {
+    let is_recent = last.is_some_and(|age| age < every + every / 10);
+    match own {
+        Some(age) if age < every => BackupTurn::Waits,
+        Some(_) | None if leads && is_recent => BackupTurn::LeavesToOthers,
+        Some(_) | None => BackupTurn::Makes,
+    }
 }
 
 struct BackupSchedule {
@@ -90,7 +111,8 @@ impl BackupSchedule {
         let (mut stream, revision) =
             node.scheduled_backup().await.map_err(|failure| failure.to_string())?;
         let path = self.config.directory.join(self.name(SystemTime::now()));
-        let mut file = NewFile::create(&path, true).map_err(|error| error.to_string())?;
+        let mut file =
+            NewFile::secret(&path, Existing::Replaced).map_err(|error| error.to_string())?;
         let mut encryption =
             Encryption::to(self.config.recipient.as_ref()).map_err(|error| error.to_string())?;
         let (mut bytes, mut checked) = (0, 0);
@@ -212,11 +234,15 @@ mod tests {
     fn a_follower_makes_its_backups_and_a_leader_only_if_nobody_does() {
         let every = Duration::from_hours(10);
         let hours = |hours| Some(Duration::from_hours(hours));
-        assert!(is_due(None, hours(1), every, false) && is_due(hours(10), hours(1), every, false));
-        assert!(!is_due(hours(9), None, every, false));
-        assert!(!is_due(None, hours(10), every, true), "the others have a tenth more time");
-        assert!(is_due(None, hours(11), every, true) && is_due(None, None, every, true));
-        assert!(!is_due(hours(9), hours(20), every, true));
+        let turn = |own, last, leads| turn(own, last, every, leads);
+        assert_eq!(turn(None, hours(1), false), BackupTurn::Makes);
+        assert_eq!(turn(hours(10), hours(1), false), BackupTurn::Makes);
+        assert_eq!(turn(hours(9), None, false), BackupTurn::Waits);
+        // The others have a tenth more time.
+        assert_eq!(turn(None, hours(10), true), BackupTurn::LeavesToOthers);
+        assert_eq!(turn(None, hours(11), true), BackupTurn::Makes);
+        assert_eq!(turn(None, None, true), BackupTurn::Makes);
+        assert_eq!(turn(hours(9), hours(20), true), BackupTurn::Waits);
     }
 
     #[test]

@@ -79,6 +79,17 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
         output::print(&summary(&config));
         return Ok(());
     }
+    let kept = config.clone();
+    match run_node(config, args) {
+        Err(failure) if args.stay_when_halted && failure.forbids_restart() => {
+            stay(&kept, &failure);
+            Err(failure)
+        }
+        end => end,
+    }
+}
+
+fn run_node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
     let config = as_readmitted_as(config)?;
     let traces = trace_export(&config).map_err(CommandFailure::Failed)?;
     let Config { node: id, log_level, log_format, .. } = &config;
@@ -90,20 +101,13 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
         .enable_all()
         .build()
         .map_err(CommandFailure::failed)?;
-    let kept = config.clone();
     let end = runtime.block_on(node(config, args, log_filter, traces.as_ref()));
     if let Some(traces) = traces {
         traces.shut_down();
     }
     // `shutdown_background` does not wait for the thread that reads stdin.
     runtime.shutdown_background();
-    match end {
-        Err(failure) if args.stay_when_halted && failure.forbids_restart() => {
-            stay(&kept, &failure);
-            Err(failure)
-        }
-        end => end,
-    }
+    end
 }
 
 /// Keeps the process until a signal. The node has stopped, so the probes have a runtime of their own.

@@ -3,12 +3,13 @@
 //! A late copy of a change undoes no later change of somebody else. The command has a session for its changes, and closes it
 //! at the end. A stale read needs no majority; stderr has the age of the state.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use holdfast_api::parameters::STALE;
 use holdfast_api::{
-    HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER_CONTACT_MS, HOLDFAST_NODE, JsonBody, Query,
+    ClusterBody, HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER_CONTACT_MS, HOLDFAST_NODE, JsonBody,
+    Query,
 };
 use holdfast_client::http::HttpResponse;
 use holdfast_client::{Call, Client, Error};
@@ -18,6 +19,11 @@ use crate::output::{short_time, write_stderr};
 
 /// The time limit for closing the session at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a command waits for a leader.
+const LEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time between two views of the cluster.
+const VIEW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Makes a change with this client, and closes its session.
 pub(super) async fn closing<T, E>(
@@ -34,9 +40,25 @@ pub(super) async fn send_also_sealed(
     client: &Client,
     call: Call,
 ) -> Result<HttpResponse, CommandFailure> {
-    match client.cluster().await?.seal {
+    match view_of_leader(client).await?.seal {
         Some(_) => Ok(client.call_raw(&call).await?),
         None => Ok(closing(client, client.call_once_raw(call)).await?),
+    }
+}
+
+/// The view of a node that knows the leader: without one, a node may have an old view. An election may be running.
+pub(super) async fn view_of_leader(client: &Client) -> Result<ClusterBody, CommandFailure> {
+    let began = Instant::now();
+    loop {
+        let body = client.cluster().await?;
+        if body.leader.is_some() {
+            return Ok(body);
+        }
+        if began.elapsed() > LEADER_TIMEOUT {
+            let reason = "no node knows a leader: start more nodes, or name others with --addr";
+            return Err(CommandFailure::failed(reason));
+        }
+        tokio::time::sleep(VIEW_INTERVAL).await;
     }
 }
 

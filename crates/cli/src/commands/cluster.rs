@@ -127,7 +127,7 @@ async fn seal(args: &SealArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&parameters::member::REASON, &args.reason);
     let call = Call::new(Method::PUT, query.target("/v1/cluster/seal"));
     let client = args.cluster.client()?;
-    let body: SealBody = match client.cluster().await?.seal {
+    let body: SealBody = match calls::view_of_leader(&client).await?.seal {
         Some(first) => first,
         None => calls::receive(&client, call).await?,
     };
@@ -139,7 +139,7 @@ async fn seal(args: &SealArgs) -> Result<(), CommandFailure> {
 
 async fn unseal(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let client = cluster.client()?;
-    let Some(seal) = client.cluster().await?.seal else { return Ok(()) };
+    let Some(seal) = calls::view_of_leader(&client).await?.seal else { return Ok(()) };
     let query = Query::default().with(&parameters::member::SEAL_REVISION, &seal.revision);
     client.call_raw(&Call::new(Method::DELETE, query.target("/v1/cluster/seal"))).await?;
     Ok(())

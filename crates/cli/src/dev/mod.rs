@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::exit::CommandFailure;
+use crate::new_file::write_file;
 use crate::output::{cell, print, table};
 use crate::owner_proof::OwnerProof;
 use crate::signals::StopSignals;
@@ -126,8 +127,7 @@ pub(super) async fn add_administrator(layout: &Layout, files: &SecureFiles) -> R
     }
     let token = first_administrator(layout).await?;
     let header = format!("Authorization: Bearer {token}\n");
-    let written = crate::write_file(&files.token, &header, 0o600);
-    written.map_err(|error| format!("{}: {error}", files.token.display()))
+    write_file(&files.token, &header, 0o600).map_err(|error| error.to_string())
 }
 
 /// Adds the first administrator through the first node, and returns the access token.
@@ -137,7 +137,7 @@ pub async fn first_administrator(layout: &Layout) -> Result<String, String> {
         Some(files) => files.client(&endpoint)?,
         None => Client::builder([endpoint]).build().map_err(|error| error.to_string())?,
     };
-    let proof = OwnerProof::write(&layout.data_dir(1))?;
+    let proof = OwnerProof::write(&layout.data_dir(1)).map_err(|error| error.to_string())?;
     let call = proof.call("/v1/auth/bootstrap", Map::new());
     let issued = client.call::<IssuedTokenBody>(&call).await;
     Ok(issued.map_err(|error| error.to_string())?.token)

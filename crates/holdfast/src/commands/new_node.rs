@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use holdfast_api::JoinToken;
 use holdfast_cli::exit::CommandFailure;
-use holdfast_cli::{output, write_file};
+use holdfast_cli::new_file::{Existing, NewFile, as_owner_of};
+use holdfast_cli::output;
 use holdfast_raft::{JoinRequest, write_join_request};
 use holdfast_tls::TlsFiles;
 use holdfast_types::{MemberAddresses, NodeId};
@@ -33,7 +34,8 @@ pub(crate) struct InitArgs {
 /// # Errors
 /// [`CommandFailure::Failed`] if the directory belongs to a cluster, or cannot be written.
 pub(crate) fn init(args: &InitArgs) -> Result<(), CommandFailure> {
-    holdfast_raft::permit_new_cluster(&args.data_dir).map_err(CommandFailure::failed)?;
+    as_owner_of(&args.data_dir, || holdfast_raft::permit_new_cluster(&args.data_dir))?
+        .map_err(CommandFailure::failed)?;
     output::print("the node may create a new cluster: it does so when all members run");
     Ok(())
 }
@@ -70,10 +72,6 @@ pub(crate) struct JoinArgs {
 /// [`CommandFailure::Usage`] for a damaged token, [`CommandFailure::Failed`] if a file cannot be written.
 pub(crate) fn join(args: &JoinArgs) -> Result<(), CommandFailure> {
     let token: JoinToken = read(&args.token)?.parse().map_err(CommandFailure::usage)?;
-    if args.config.exists() {
-        let detail = format!("{} exists: name a new file with --config", args.config.display());
-        return Err(CommandFailure::usage(detail));
-    }
     let request = JoinRequest {
         cluster: token.cluster.clone(),
         cluster_id: token.cluster_id().map_err(CommandFailure::usage)?,
@@ -81,10 +79,13 @@ pub(crate) fn join(args: &JoinArgs) -> Result<(), CommandFailure> {
         secret: token.secret().map_err(CommandFailure::usage)?,
     };
     let certificate = certificate(args)?;
-    write_join_request(&args.data_dir, &request).map_err(CommandFailure::failed)?;
+    let existing = Existing::Kept { advice: "name a new file with --config" };
+    let mut new = NewFile::create(&args.config, existing, 0o644)?;
+    as_owner_of(&args.data_dir, || write_join_request(&args.data_dir, &request))?
+        .map_err(CommandFailure::failed)?;
     let text = config(&absolute(&args.data_dir)?, certificate.as_ref(), &token);
-    write_file(&args.config, &text, 0o644)
-        .map_err(|error| CommandFailure::failed(format!("{}: {error}", args.config.display())))?;
+    new.write(text.as_bytes())?;
+    new.publish()?;
     let file = args.config.display();
     output::print(&format!(
         "node {} of cluster {} is ready to join. Start it:\n\n  holdfast serve --config {file}",

@@ -2,12 +2,13 @@
 //! the majority.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, lchown};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use holdfast_cli::arguments::{OutputArgs, node_id};
 use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::new_file::{as_owner_of, owner_below_root};
 use holdfast_cli::output::{answer_rows, cell, table, write_stderr};
 use holdfast_raft::{
     LogPosition, Recovery, RestoreFailure, StoppedNode, directory_before_recovery,
@@ -66,7 +67,7 @@ pub(crate) async fn run(args: RecoverArgs) -> Result<(), CommandFailure> {
     let Some(dir) = &args.data_dir else { return Err(CommandFailure::usage("name the DIR")) };
     // The recovery renames the directory, not a symbolic link to it. A missing one is an error of the read.
     let dir = &dir.canonicalize().unwrap_or_else(|_| dir.clone());
-    let stopped = StoppedNode::read(dir).map_err(CommandFailure::failed)?;
+    let stopped = read(dir)?;
     args.check_lost(dir, &stopped)?;
     if !args.i_accept_losing_acknowledged_writes {
         return Err(args.not_accepted(dir, &stopped));
@@ -86,10 +87,35 @@ pub(crate) async fn run(args: RecoverArgs) -> Result<(), CommandFailure> {
         token_floor: plan.token_floor,
         revokes_tokens: plan.revokes_tokens,
     };
-    let restored = recovery.run(stopped).map_err(|failure| not_written(&failure))?;
+    // The new directory is written beside the old one.
+    let above = dir.parent().unwrap_or(dir);
+    let owner = owner_below_root(dir).filter(|_| owner_below_root(above).is_none());
+    let restored =
+        as_owner_of(above, || recovery.run(stopped))?.map_err(|failure| not_written(&failure))?;
     write_stderr(&format!("the old directory is {}", directory_before_recovery(dir).display()));
     restore::print(dir, node, counts.sessions, plan, restored, &args.output);
-    Ok(())
+    let given = owner.map_or(Ok(()), |owner| give(dir, owner));
+    given.map_err(|error| {
+        CommandFailure::failed(format!(
+            "give {} to its owner before the start: {error}",
+            dir.display()
+        ))
+    })
+}
+
+/// Reads a directory, which can create the first file of its log.
+fn read(dir: &Path) -> Result<StoppedNode, CommandFailure> {
+    as_owner_of(dir, || StoppedNode::read(dir))?.map_err(CommandFailure::failed)
+}
+
+/// Gives a new directory of root to the owner of the old one, who cannot reach a file before its directory.
+fn give(path: &Path, (user, group): (u32, u32)) -> std::io::Result<()> {
+    if path.symlink_metadata()?.is_dir() {
+        for entry in path.read_dir()? {
+            give(&entry?.path(), (user, group))?;
+        }
+    }
+    lchown(path, Some(user), Some(group))
 }
 
 /// Whether a directory is a mount point, as the volume of a container is.
@@ -231,7 +257,7 @@ impl StoppedNodeBody {
 fn inspect(args: &InspectArgs) -> Result<(), CommandFailure> {
     let mut bodies = Vec::new();
     for dir in &args.data_dirs {
-        let stopped = StoppedNode::read(dir).map_err(CommandFailure::failed)?;
+        let stopped = read(dir)?;
         bodies.push(StoppedNodeBody::of(dir, &stopped));
     }
     let clusters: BTreeSet<_> = bodies.iter().map(|body| &body.cluster_id).collect();

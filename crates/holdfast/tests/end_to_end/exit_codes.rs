@@ -4,10 +4,11 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use nix::sys::signal::Signal;
 
-use crate::program::{DevCluster, Program, eventually, send};
+use crate::program::{DevCluster, Program, eventually, holdfast, send};
 use crate::run_ends::fill;
 
 fn one() -> DevCluster {
@@ -52,7 +53,6 @@ fn wrong_input_has_the_code_of_wrong_usage_whatever_rejects_it() {
         "run job job -- true",
         "lock a b c d e f g h i j k l m n o p q",
         "lock job --ttl 0s",
-        "lock job --durable --owner me --reason test --wait 10m",
         "policy job --limit 99999",
         "unlock job --session me --permits 99999",
         "unlock job --ask --deadline 0s",
@@ -284,4 +284,34 @@ fn lock_reports_on_stderr_that_it_holds() {
     holder.interrupt();
     assert_eq!(holder.wait().code, Some(0));
     eventually("a free lock", || cluster.client(&["who", "job"]).stdout.starts_with("job is free"));
+}
+
+/// A node that was away when the cluster was sealed knows no seal. Without a leader, it cannot tell.
+#[test]
+fn a_seal_cannot_be_ended_or_set_through_a_node_without_a_leader() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let pids = cluster.node_pids();
+    let third = format!("127.0.0.1:{}", cluster.port() + 20);
+    send(pids[2], Signal::SIGSTOP);
+    cluster.client(&["cluster", "seal", "--reason", "test"]).assert_code(0);
+    send(pids[0], Signal::SIGSTOP);
+    send(pids[1], Signal::SIGSTOP);
+    send(pids[2], Signal::SIGCONT);
+    eventually("the node knows no leader", || {
+        holdfast(&["status", "--addr", &third]).code != Some(0)
+    });
+    let ends =
+        [&["cluster", "unseal"][..], &["cluster", "seal", "--reason", "again"]].map(|line| {
+            let third = third.clone();
+            thread::spawn(move || holdfast(&[line, &["--addr", &third]].concat()))
+        });
+    let ends = ends.map(|end| end.join().unwrap());
+    for pid in &pids {
+        send(*pid, Signal::SIGCONT);
+    }
+    for end in ends {
+        end.assert_code(1).assert_stderr_contains(["leader"]);
+    }
+    let status = cluster.client(&["cluster", "unseal"]);
+    status.assert_code(0);
 }

@@ -87,7 +87,7 @@ fn run_all(cluster: &DevCluster, fault: &str, first: &str) {
         for trial in 0..trials() {
             let line = line.replace("{}", &format!("{}-{trial}", fault.len()));
             if line.starts_with("unlock") {
-                call(cluster, 1, "PUT", "/v1/locks/held?session=me");
+                call(cluster, 1, "PUT", "/v1/locks/held?session=me&ttl=5m");
             }
             let start = Instant::now();
             let end = client(&addresses, &line);

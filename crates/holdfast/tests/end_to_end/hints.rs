@@ -20,7 +20,7 @@ fn an_error_has_the_next_step_of_the_command_line() {
         (
             &["unlock", "free", "--session", "other", "--to", "other"],
             1,
-            "has no holder (acquire it",
+            "does not hold the lock (acquire it",
         ),
         (&["history", "imp", "--at", "yesterday"], 2, "write 2026-03-01T14:05:09Z, 5m"),
         (&["lock", "new", "--permits", "3", "--try"], 1, "--permits N/LIMIT"),

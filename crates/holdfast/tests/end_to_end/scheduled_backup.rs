@@ -81,9 +81,14 @@ fn a_node_makes_encrypted_backups_and_keeps_the_newest() {
     by_hand(&http, recipient.trim(), &path("hand.backup.age"), &key);
 
     std::fs::rename(&target, dir.path().join("unmounted")).unwrap();
+    let alarms = || holdfast(&["alarms", "--addr", &http, "-o", "json"]).stdout;
     eventually("the alarm of a missing directory", || {
-        let alarms = holdfast(&["alarms", "--addr", &http, "-o", "json"]).stdout;
-        alarms.contains("\"backup-failed\"") && alarms.contains("backups")
+        alarms().contains("\"backup-failed\"") && alarms().contains("backups")
+    });
+    // A leader makes no backup while the last one of the cluster is new enough.
+    eventually("the end of the alarm", || {
+        ok(&["backup", "--addr", &http, "--out", &path("other.backup"), "--force"]);
+        !alarms().contains("\"backup-failed\"")
     });
     assert!(holdfast(&["status", "--addr", &http]).code == Some(0), "the node serves");
     // The first one waits for the leader.

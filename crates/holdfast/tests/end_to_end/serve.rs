@@ -50,6 +50,14 @@ impl Single {
     fn leads(&self) -> bool {
         holdfast(&["status", "--addr", &self.address]).code == Some(0)
     }
+
+    /// The body and the status of a call.
+    fn probe(&self, path: &str) -> String {
+        let url = format!("http://{}{path}", self.address);
+        let mut curl = std::process::Command::new("curl");
+        let output = curl.args(["-s", "-w", " %{http_code}", &url]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
 }
 
 #[test]
@@ -125,16 +133,20 @@ fn data_that_cannot_be_trusted_is_exit_code_70_with_what_to_do() {
 
     // On Kubernetes the process stays, and only the probes get an answer.
     let mut stays = spawn(&["serve", "--config", &node.file, "--stay-when-halted"], &[]);
-    let probe = |path: &str| {
-        let url = format!("http://{}{path}", node.address);
-        let mut curl = std::process::Command::new("curl");
-        let output = curl.args(["-s", "-w", " %{http_code}", &url]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    };
-    program::eventually("the liveness probe", || probe("/livez").ends_with(" 200"));
-    let ready = probe("/readyz");
+    program::eventually("the liveness probe", || node.probe("/livez").ends_with(" 200"));
+    let ready = node.probe("/readyz");
     assert!(ready.ends_with(" 503") && ready.contains("member replace"), "{ready}");
-    assert!(probe("/v1/locks/a").ends_with(" 503"));
+    assert!(node.probe("/v1/locks/a").ends_with(" 503"));
+    stays.interrupt();
+    assert_eq!(stays.wait().code, Some(70));
+
+    // A readmitted node reads its identity before anything else.
+    std::fs::write(data.join("configured-id"), "1").unwrap();
+    std::fs::write(data.join("identity"), "damaged").unwrap();
+    let flags = ["--set", "raft.rejoin_when_emptied=true", "--stay-when-halted"];
+    let mut stays = spawn(&[&["serve", "--config", &node.file][..], &flags].concat(), &[]);
+    program::eventually("the liveness probe", || node.probe("/livez").ends_with(" 200"));
+    assert!(node.probe("/readyz").ends_with(" 503"));
     stays.interrupt();
     assert_eq!(stays.wait().code, Some(70));
 }

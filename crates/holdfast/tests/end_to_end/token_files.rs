@@ -180,6 +180,39 @@ fn the_document_of_a_token_in_a_file_has_no_secret() {
     assert!(header.contains(body["id"].as_str().unwrap()), "{body}");
 }
 
+/// Otherwise the only copy of the secret would be lost.
+#[test]
+fn a_secret_is_created_only_if_its_file_can_be_written() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let dir = tempfile::tempdir().unwrap();
+    let nowhere = dir.path().join("no-directory/token").display().to_string();
+    let out = ["--out", &nowhere];
+    let refused = |end: End| {
+        end.assert_code(1).assert_stderr_contains([nowhere.as_str()]);
+    };
+    refused(cluster.bootstrap(&out));
+    let cluster = TokenCluster { cluster, dir };
+    cluster.cluster.bootstrap(&["--out", &cluster.path("admin")]).assert_code(0);
+    let list = |noun: &[&str]| cluster.as_admin(&[noun, &["ls", "-o", "jsonl"]].concat()).stdout;
+    let state = || (list(&["auth", "token"]), list(&["member"]));
+    let before = state();
+    let id = serde_json::from_str::<Value>(&before.0).unwrap()["id"].as_str().unwrap().to_owned();
+    let data_dir = cluster.cluster.data_dir();
+    let admin = cluster.path("admin");
+    let addresses =
+        ["--peer", "127.0.0.1:1", "--http", "127.0.0.1:2", "--zookeeper", "127.0.0.1:3"];
+    for command in [
+        &["auth", "token", "new", "admin"][..],
+        &["auth", "token", "rotate", &id],
+        &["auth", "recover", "--data-dir", &data_dir],
+        &[&["member", "add"], &addresses[..]].concat(),
+    ] {
+        let line = [command, &out, &["--access-token-file", &admin]].concat();
+        refused(cluster.cluster.client(&line));
+    }
+    assert_eq!(state(), before);
+}
+
 /// Only the node of the data directory can check the proof.
 #[test]
 fn an_administrator_is_added_through_the_right_one_of_several_addresses() {

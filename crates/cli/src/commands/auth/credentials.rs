@@ -23,6 +23,7 @@ use super::show_closed;
 use crate::arguments::{ClusterArgs, duration};
 use crate::commands::calls;
 use crate::exit::CommandFailure;
+use crate::new_file::{Existing, NewFile};
 use crate::output::{answer, answer_rows, check_complete, table_or};
 
 #[derive(Debug, Subcommand)]
@@ -102,15 +103,10 @@ pub(crate) struct DeleteTokenArgs {
 }
 
 impl OutArgs {
-    /// Rejects a file that exists, before the secret is created.
-    pub(super) fn check(&self) -> Result<(), CommandFailure> {
-        match &self.out {
-            Some(path) if path.exists() => {
-                let path = path.display();
-                Err(CommandFailure::usage(format!("{path} exists: give another --out FILE")))
-            }
-            Some(_) | None => Ok(()),
-        }
+    /// Creates the file before the secret exists, so that the secret is not lost.
+    pub(super) fn create(&self) -> Result<Option<NewFile>, CommandFailure> {
+        let existing = Existing::Kept { advice: "give another --out FILE" };
+        self.out.as_deref().map(|path| NewFile::secret(path, existing)).transpose()
     }
 }
 
@@ -136,22 +132,22 @@ pub(super) async fn token(command: TokenCommand) -> Result<(), CommandFailure> {
 }
 
 async fn new(args: &NewTokenArgs) -> Result<(), CommandFailure> {
-    args.out.check()?;
+    let file = args.out.create()?;
     let query = Query::default().with(&SUBJECT, &args.subject);
     let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref()).with_flag(&NEVER, args.never);
     let call = Call::new(Method::POST, query.target("/v1/auth/tokens")).copies(Copies::Never);
     let issued: IssuedTokenBody = calls::receive(&args.cluster.client()?, call).await?;
-    show_issued(&args.cluster, &args.out, &issued, &issued)
+    show_issued(&args.cluster, file, &issued, &issued)
 }
 
 async fn rotate(args: &RotateTokenArgs) -> Result<(), CommandFailure> {
-    args.out.check()?;
+    let file = args.out.create()?;
     let query = Query::default().with(&GRACE, &args.grace);
     let query = query.with_some(&NEW_TOKEN_TTL, args.ttl.as_ref()).with_flag(&NEVER, args.never);
     let path = format!("{}/rotate", access_token_path(args.id));
     let call = Call::new(Method::POST, query.target(&path)).copies(Copies::Never);
     let issued: IssuedTokenBody = calls::receive(&args.cluster.client()?, call).await?;
-    show_issued(&args.cluster, &args.out, &issued, &issued)
+    show_issued(&args.cluster, file, &issued, &issued)
 }
 
 async fn rm(args: &DeleteTokenArgs) -> Result<(), CommandFailure> {
@@ -211,19 +207,18 @@ fn lifetime(ms: u64) -> String {
 /// Writes a new access token into the file, or prints it. Prints the body of the response, without a token in the file.
 pub(super) fn show_issued(
     cluster: &ClusterArgs,
-    out: &OutArgs,
+    out: Option<NewFile>,
     issued: &IssuedTokenBody,
     body: &impl Serialize,
 ) -> Result<(), CommandFailure> {
-    let Some(path) = &out.out else {
+    let Some(mut file) = out else {
         answer(cluster.format(), body, &issued.token, &issued.token);
         return check_complete();
     };
     let header = format!("Authorization: Bearer {}\n", issued.token);
-    let written = crate::commands::certs::write_file(path, &header, 0o600);
-    written.map_err(|error| {
-        let (path, id) = (path.display(), issued.id);
-        CommandFailure::failed(format!("{path}: {error}; delete the access token {id}"))
+    let written = file.write(header.as_bytes()).and_then(|()| file.publish());
+    let path = written.map_err(|error| {
+        CommandFailure::failed(format!("{error}; delete the access token {}", issued.id))
     })?;
     let shown = without_token(body);
     let text = format!(

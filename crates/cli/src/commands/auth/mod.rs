@@ -146,14 +146,14 @@ pub(crate) async fn run(command: AuthCommand) -> Result<(), CommandFailure> {
 }
 
 async fn bootstrap(args: &AuthBootstrapArgs) -> Result<(), CommandFailure> {
-    args.out.check()?;
-    let proof = OwnerProof::write(&args.owner.data_dir).map_err(CommandFailure::failed)?;
+    let file = args.out.create()?;
+    let proof = OwnerProof::write(&args.owner.data_dir)?;
     let mode = args.mode.map(|mode| ("mode".to_owned(), AuthMode::from(mode).as_str().into()));
     let subject = ("subject".to_owned(), args.subject.as_str().into());
     let params = mode.into_iter().chain([subject]).collect();
     let added: FirstAdministratorBody =
         proof.send(&args.cluster.nodes, "/v1/auth/bootstrap", params).await?;
-    show_issued(&args.cluster, &args.out, &added.issued, &added)?;
+    show_issued(&args.cluster, file, &added.issued, &added)?;
     write_stderr(&mode_text(&added.mode, added.sessions_without_credential, &args.out.option()));
     Ok(())
 }
@@ -267,12 +267,12 @@ async fn can(args: &AuthCanArgs) -> Result<(), CommandFailure> {
 }
 
 async fn recover(args: &AuthRecoverArgs) -> Result<(), CommandFailure> {
-    args.out.check()?;
-    let proof = OwnerProof::write(&args.owner.data_dir).map_err(CommandFailure::failed)?;
+    let file = args.out.create()?;
+    let proof = OwnerProof::write(&args.owner.data_dir)?;
     let params = Map::from_iter([("subject".to_owned(), args.subject.as_str().into())]);
     let recovered: IssuedTokenBody =
         proof.send(&args.cluster.nodes, "/v1/auth/recover", params).await?;
-    show_issued(&args.cluster, &args.out, &recovered, &recovered)
+    show_issued(&args.cluster, file, &recovered, &recovered)
 }
 
 /// Prints the number of closed sessions, if there are any.

@@ -14,7 +14,6 @@ use clap::{Args, Subcommand};
 use holdfast_tls::{CertificateInfo, certificates_of};
 use serde::Serialize;
 
-pub use self::authority::write_file;
 use self::authority::{Authority, CertificateOf, Pair, read, write_pair};
 use crate::arguments::{self, Format, OutputArgs};
 use crate::exit::CommandFailure;

@@ -14,6 +14,7 @@ use super::node_id;
 use crate::arguments::{ClusterArgs, Format, duration};
 use crate::commands::calls;
 use crate::exit::CommandFailure;
+use crate::new_file::{Existing, NewFile};
 use crate::output::{answer, write_stderr};
 
 /// How long `remove`, `promote` and `demote` wait for the end of the change.
@@ -192,11 +193,10 @@ impl ChangeArgs {
 
 impl AddArgs {
     pub(super) async fn run(&self, replaces: Option<NodeId>) -> Result<(), CommandFailure> {
-        if self.new.out.as_ref().is_some_and(|out| out.exists()) {
-            let out = self.new.out.as_deref().map(|out| out.display().to_string());
-            let detail = format!("{} exists: name a new file", out.unwrap_or_default());
-            return Err(CommandFailure::usage(detail));
-        }
+        // Before the invitation exists, so that its token is not lost.
+        let existing = Existing::Kept { advice: "name a new file" };
+        let out = self.new.out.as_deref();
+        let out = out.map(|path| NewFile::secret(path, existing)).transpose()?;
         let NewMemberArgs { peer, http, zookeeper, zone, .. } = &self.new;
         let role = self.role.map(|role| match role {
             RoleArg::Voter => VotingRole::Voter,
@@ -223,7 +223,7 @@ impl AddArgs {
         let body: InvitedMemberBody =
             body.map_err(|error| Error::UnexpectedResponse(error.to_string()))?;
         if let (Some(node), Some(token)) = (body.id, &body.join_token) {
-            return self.show(&client, &body, node, token).await;
+            return self.show(&client, &body, node, token, out).await;
         }
         answer(self.change.cluster.format(), &body, "", "the checks passed; nothing was changed");
         Ok(())
@@ -235,6 +235,7 @@ impl AddArgs {
         body: &InvitedMemberBody,
         node: NodeId,
         token: &str,
+        out: Option<NewFile>,
     ) -> Result<(), CommandFailure> {
         let file = self
             .new
@@ -244,11 +245,11 @@ impl AddArgs {
         let next = format!(
             "within one hour:\n\n  holdfast join {file} --config node.toml --data-dir DIR\n  holdfast serve --config node.toml"
         );
-        if let Some(out) = &self.new.out {
-            let written = crate::commands::certs::write_file(out, &format!("{token}\n"), 0o600);
+        if let Some(mut out) = out {
+            let written = out.write(format!("{token}\n").as_bytes()).and_then(|()| out.publish());
             written.map_err(|error| {
                 CommandFailure::failed(format!(
-                    "{file}: {error}; cancel the invitation: holdfast member remove {node} --reason TEXT"
+                    "{error}; cancel the invitation: holdfast member remove {node} --reason TEXT"
                 ))
             })?;
             write_stderr(&format!(
@@ -330,7 +331,10 @@ async fn wait_until_finished(
     let mut printed = String::new();
     let mut answered = began;
     loop {
-        if let Ok(body) = client.cluster().await {
+        // Without a leader, a node may not know the change yet.
+        if let Ok(body) = client.cluster().await
+            && body.leader.is_some()
+        {
             answered = Instant::now();
             let Some(state) = unfinished_change(&body, node) else { return Ok(()) };
             if state != printed {

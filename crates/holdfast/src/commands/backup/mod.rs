@@ -1,10 +1,10 @@
 //! `holdfast backup`: makes a backup of a running cluster, and checks and shows the files.
 //!
-//! `file` writes a file that is complete or absent, and encrypts it, and `show` has the checks and the output.
+//! `show` has the checks and the output.
 
-mod file;
 mod show;
 
+use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use holdfast_cli::arguments::ClusterArgs;
 use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::new_file::{Existing, NewFile};
 use holdfast_cli::output::{answer, print, print_bytes};
 use holdfast_raft::BackupHead;
-use holdfast_tls::{AgeIdentity, AgeRecipient};
+use holdfast_tls::{AgeIdentity, AgeRecipient, AgeWriter};
 
-pub(crate) use self::file::{Encryption, NewFile};
 use self::show::BackupBody;
 pub(crate) use self::show::{IdentityArgs, read_backup};
 
@@ -70,7 +70,7 @@ struct KeyArgs {
 
 fn key(args: &KeyArgs) -> Result<(), CommandFailure> {
     let identity = AgeIdentity::generate().map_err(CommandFailure::failed)?;
-    let mut file = NewFile::create(&args.out, false)?;
+    let mut file = NewFile::secret(&args.out, Existing::Kept { advice: "give another name" })?;
     file.write(identity.to_file().as_bytes())?;
     file.publish()?;
     print(&identity.recipient().to_string());
@@ -90,7 +90,9 @@ async fn make(args: &MakeArgs) -> Result<(), CommandFailure> {
     if args.out == Path::new("-") {
         return to_stdout(args).await;
     }
-    let mut file = NewFile::create(&args.out, args.force)?;
+    let advice = "give another name, or replace it with --force";
+    let existing = if args.force { Existing::Replaced } else { Existing::Kept { advice } };
+    let mut file = NewFile::secret(&args.out, existing)?;
     let start = receive(args, |bytes| file.write(bytes)).await?;
     let path = file.publish()?;
     let head = BackupHead::read(&*start).map_err(|error| show::unusable(&path, &error))?;
@@ -170,5 +172,31 @@ impl DownloadProgress {
             // An error of stderr has no other output channel.
             drop(writeln!(std::io::stderr(), "\r\x1b[K"));
         }
+    }
+}
+
+/// Encrypts the bytes of a backup if there is a recipient.
+pub(crate) struct Encryption(Option<AgeWriter>);
+
+impl Encryption {
+    pub(crate) fn to(recipient: Option<&AgeRecipient>) -> Result<Self, CommandFailure> {
+        let writer = recipient.map(AgeWriter::new).transpose();
+        writer.map(Self).map_err(CommandFailure::failed)
+    }
+
+    /// The bytes to write for the next piece.
+    pub(crate) fn next<'b>(&mut self, piece: &'b [u8]) -> Result<Cow<'b, [u8]>, CommandFailure> {
+        match &mut self.0 {
+            None => Ok(Cow::Borrowed(piece)),
+            Some(writer) => writer.write(piece).map(Cow::Owned).map_err(CommandFailure::failed),
+        }
+    }
+
+    /// The last bytes to write.
+    pub(crate) fn end(self) -> Result<Vec<u8>, CommandFailure> {
+        self.0.map_or_else(
+            || Ok(Vec::new()),
+            |writer| writer.finish().map_err(CommandFailure::failed),
+        )
     }
 }

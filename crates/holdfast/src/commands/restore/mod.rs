@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum as _};
 use holdfast_cli::arguments::{Format, OutputArgs, cluster_name, node_id};
 use holdfast_cli::exit::CommandFailure;
+use holdfast_cli::new_file::as_owner_of;
 use holdfast_cli::output::{answer, facts};
 use holdfast_raft::{NewCluster, RestoreError, RestoreFailure, RestoredCluster};
 use holdfast_types::{NodeId, RestoreSource};
@@ -148,7 +149,8 @@ pub(crate) async fn run(args: RestoreArgs) -> Result<(), CommandFailure> {
         source: RestoreSource::Backup { sha256: backup.end.sha256_hex() },
     };
     let sessions = backup.head.sessions;
-    let restored = new.write(backup.machine).map_err(|failure| not_written(&args, &failure))?;
+    let restored = as_owner_of(&args.data_dir, || new.write(backup.machine))?
+        .map_err(|failure| not_written(&args, &failure))?;
     print(&args.data_dir, args.node, sessions, plan, restored, &args.output);
     Ok(())
 }

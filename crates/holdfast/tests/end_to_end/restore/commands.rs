@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use super::{TestNode, acquire, json, members, text};
+use super::{TestNode, acquire, assert_all_of_the_service, give_to_a_service, json, members, text};
 use crate::program::{End, holdfast};
 
 /// A node with some state, and a backup of it.
@@ -38,7 +38,7 @@ async fn a_backup_is_a_secret_file_that_is_not_overwritten() {
     let mode = std::fs::metadata(&backup).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let first = std::fs::read(&backup).unwrap();
-    let refused = node.client(&["backup", "--out", &backup]).assert_code(1);
+    let refused = node.client(&["backup", "--out", &backup]).assert_code(2);
     assert!(refused.stderr.contains("exists") && refused.stderr.contains("--force"), "{refused:?}");
     assert_eq!(std::fs::read(&backup).unwrap(), first);
     let forced = node.client(&["backup", "--out", &backup, "--force", "-o", "json"]).assert_code(0);
@@ -161,6 +161,33 @@ async fn a_restore_into_a_directory_with_files_names_a_command_that_works() {
     let restored = json(&args);
     assert_eq!(restored["sessions_ended"], 2, "{restored}");
     assert!(restored["last_token"].as_u64() > Some(1 << 46), "{restored}");
+}
+
+/// A service of another user starts with them.
+#[tokio::test]
+async fn root_gives_the_files_of_a_node_to_the_owner_of_its_directory() {
+    let Desk { node, backup, dir } = Desk::set_up().await;
+    let owned = |name: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        give_to_a_service(&path);
+        path
+    };
+    let (restored, above, joining) = (owned("restored"), owned("above"), owned("joining"));
+    for data_dir in [&restored, &above.join("below")] {
+        holdfast(&["restore", &backup, "--data-dir", &text(data_dir)]).assert_code(0);
+    }
+    holdfast(&["recover", "inspect", &text(&restored)]).assert_code(0);
+    let token = text(&dir.path().join("new.join"));
+    let member = ["member", "add", "--peer", "127.0.0.1:1", "--http", "127.0.0.1:2"];
+    let more = ["--zookeeper", "127.0.0.1:3", "--out", &token];
+    node.client(&[&member[..], &more].concat()).assert_code(0);
+    let config = text(&dir.path().join("new.toml"));
+    let line = ["join", &token, "--config", &config, "--data-dir", &text(&joining)];
+    holdfast(&line).assert_code(0);
+    for data_dir in [restored, above, joining] {
+        assert_all_of_the_service(&data_dir);
+    }
 }
 
 #[tokio::test]

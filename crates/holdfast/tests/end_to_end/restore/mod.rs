@@ -7,12 +7,16 @@ mod recovery;
 mod runbook;
 mod whole;
 
+use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use holdfast_lab::{Http, Method, NodeAddresses, NodeConfig, Reply, Timing};
 use nix::sys::signal::Signal;
+use nix::unistd::geteuid;
 use serde_json::Value;
 
 use crate::program::{End, PortRange, Program, eventually, holdfast, spawn};
@@ -122,6 +126,26 @@ fn json(args: &[&str]) -> Value {
     let end = holdfast(&[args, &["-o", "json"]].concat());
     assert_eq!(end.code, Some(0), "{args:?}: {}", end.stderr);
     serde_json::from_str(&end.stdout).unwrap_or_else(|error| panic!("{error}: {}", end.stdout))
+}
+
+/// The user of a service, which does not run as root.
+const SERVICE: u32 = 65_532;
+
+/// Gives a directory to the service, which can reach it. Only root can give.
+fn give_to_a_service(dir: &Path) {
+    std::fs::set_permissions(dir.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
+    let mut chown = Command::new("chown");
+    let given = chown.args(["-R", &format!("{SERVICE}:{SERVICE}")]).arg(dir).status().unwrap();
+    assert_eq!(given.success(), geteuid().is_root());
+}
+
+/// Without root, every file is that of the test.
+fn assert_all_of_the_service(dir: &Path) {
+    let user = if geteuid().is_root() { SERVICE } else { geteuid().as_raw() };
+    let mut others = Command::new("find");
+    let others = others.arg(dir).args(["!", "-uid", &user.to_string()]).output().unwrap();
+    assert!(others.status.success(), "{others:?}");
+    assert_eq!(String::from_utf8_lossy(&others.stdout), "");
 }
 
 fn text(path: &Path) -> String {

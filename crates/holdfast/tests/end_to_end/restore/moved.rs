@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_lab::zk::{WatchEventType, ZkClient};
-use holdfast_lab::zk::{create, exists};
+use holdfast_lab::zk::{create, delete, exists};
 use holdfast_lab::{DEADLINE, Method, Request, until};
 
 use super::{TestNode, acquire, cluster_of_three, json, release, text};
@@ -12,8 +12,8 @@ use crate::program::holdfast;
 /// Half of the time of the seal in these tests.
 const TTL: Duration = Duration::from_secs(3);
 const ZK_TIMEOUT_MS: i32 = 40_000;
-/// The error of a change in ZooKeeper's read-only mode.
-const NOT_READ_ONLY: i32 = -119;
+/// The error after which clients ask again.
+const CONNECTION_LOSS: i32 = -4;
 
 /// Seals a cluster, and waits for longer than the TTL of a session without renewals.
 async fn seal(node: &TestNode) {
@@ -65,7 +65,8 @@ async fn a_sealed_cluster_moves_with_its_holders_waiters_and_zookeeper_clients()
     zk.create("/mine", 1).await;
 
     seal(&nodes[0]).await;
-    assert_eq!(zk.error(create("/other", 0)).await, NOT_READ_ONLY);
+    assert_eq!(zk.error(create("/other", 0)).await, CONNECTION_LOSS);
+    assert_eq!(zk.error(delete("/mine", -1)).await, CONNECTION_LOSS);
     zk.done(exists("/mine", false)).await;
     let keepalive = nodes[2].http().post("/v1/sessions/holder/keepalive").await;
     keepalive.assert_status(200);

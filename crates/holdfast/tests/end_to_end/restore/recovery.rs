@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use super::{TestNode, acquire, cluster_of_three, json, text};
+use super::{
+    TestNode, acquire, assert_all_of_the_service, cluster_of_three, give_to_a_service, json, text,
+};
 use crate::program::holdfast;
 
 const ACCEPT: &str = "--i-accept-losing-acknowledged-writes";
@@ -45,17 +47,21 @@ async fn a_lagging_survivor_becomes_a_new_cluster() {
     let link = format!("{}-link", dirs[2]);
     std::os::unix::fs::symlink(&dirs[2], &link).unwrap();
     let command = command.replace(&dirs[2], &link);
+    give_to_a_service(&nodes[2].data_dir);
     let recovered = json(&command.split(' ').collect::<Vec<_>>());
     assert_eq!(recovered["sessions_ended"], 1, "{recovered}");
     assert_eq!(std::fs::read_link(&link).unwrap().display().to_string(), dirs[2]);
     let before = format!("{}.before-recovery", dirs[2]);
     assert!(std::path::Path::new(&before).join("log").is_dir());
+    assert_all_of_the_service(&nodes[2].data_dir);
 
     let new = TestNode::start_alone(3, &nodes[2].data_dir);
     let first = acquire(&new.http(), "early", "new").await;
     assert!(first > largest, "{first} after {largest}");
     new.http().put("/v1/locks/early?session=old").await.assert_code(410, "session-expired");
     drop(new);
+    // This node ran as root.
+    give_to_a_service(&nodes[2].data_dir);
     holdfast(&["recover", "inspect", &dirs[1], &dirs[2]])
         .assert_code(1)
         .assert_stderr_contains(["different clusters"]);
