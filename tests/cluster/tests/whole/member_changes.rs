@@ -19,6 +19,8 @@ use serde_json::Value;
 const ROUNDS: u64 = 4;
 /// Addresses for the nodes that join: at most four at a time, and one that leaves.
 const SLOTS: u64 = 5;
+/// A long campaign would spend its time on reading logs; and a node that joins receives a snapshot.
+const SNAPSHOT_LOG: &str = "1MiB";
 /// The exit code of a node that was removed.
 const REMOVED: i32 = 71;
 
@@ -75,7 +77,8 @@ impl ChangingCluster {
             NodeAddresses { id, http, peer, zookeeper }
         });
         let slots = slots.collect();
-        let first = Cluster::of(1).start().await;
+        let extra = format!("[storage]\nsnapshot_log = \"{SNAPSHOT_LOG}\"\n");
+        let first = Cluster::of(1).extra(&extra).start().await;
         let mut cluster =
             Self { first, joined: BTreeMap::new(), slots, kills_during_change: 0, _ports: ports };
         for _ in 0..2 {
@@ -110,7 +113,8 @@ impl ChangingCluster {
     fn start_node(&mut self, id: u64) {
         match self.joined.get_mut(&id) {
             Some(node) => {
-                let config = (node.config.as_path(), &[][..]);
+                let set = format!("storage.snapshot_log={SNAPSHOT_LOG}");
+                let config = (node.config.as_path(), &["--set", &set][..]);
                 node.process = Some(Process::serve(binary(), config, &node.log, None));
             }
             None => self.first.node(1).start(),

@@ -1,6 +1,7 @@
 """Starts callers of every kind on one lock, kills some while they hold and while they wait, and has the log judged."""
 
 import json
+import re
 import shutil
 import statistics
 import sys
@@ -15,7 +16,18 @@ from contention.log import Log, Tail, read
 from kit import needs, spawn, table
 
 HERE = Path(__file__).resolve().parent
+PAGE = needs.holdfast.ROOT / "docs" / "zookeeper.md"
+PAGE_ADDRESSES = "127.0.0.1:7402,127.0.0.1:7412,127.0.0.1:7422"
 STEP_TIMEOUT_S = 180
+
+
+def page_programs():
+    """The programs of the page, in order: a lock with its token, and the lock that kazoo's callers use here."""
+    return re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def kazoo_python():
+    return needs.python(HERE.parent / "kazoo" / "requirements.txt")
 
 
 @dataclass(frozen=True)
@@ -47,8 +59,7 @@ class Commands:
     def __init__(self, kinds, ensemble):
         self._start = {}
         if "kazoo" in kinds:
-            python = needs.python(HERE.parent / "kazoo" / "requirements.txt")
-            self._start["kazoo"] = [python, "-B", HERE / "kazoo_caller.py"]
+            self._start["kazoo"] = [kazoo_python(), "-B", HERE / "kazoo_caller.py"]
         if "curator" in kinds:
             class_path = needs.java_classes(HERE / "CuratorCaller.java")
             options = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
@@ -75,6 +86,7 @@ class Contention:
     def __init__(self, plan, commands, directory):
         self.plan, self.commands, self.directory = plan, commands, directory
         (directory / "counter").write_text("0\n")
+        (directory / "shared_lock.py").write_text(page_programs()[1])
         self.log = Log(directory, "driver")
         self.tail = Tail(directory)
         self.seen = []
@@ -224,8 +236,22 @@ def a_careless_caller_is_found(ensemble, kinds):
     return found
 
 
+def the_program_of_the_page_reads_its_token(ensemble):
+    """Runs it twice: the second token must be greater."""
+    program = page_programs()[0]
+    assert PAGE_ADDRESSES in program, program
+    program = program.replace(PAGE_ADDRESSES, ensemble.connect_string) + "print(token)\n"
+    runs = [spawn.run([kazoo_python(), "-c", program], STEP_TIMEOUT_S) for _ in range(2)]
+    good = all(code == 0 for code, _ in runs) and int(runs[0][1]) < int(runs[1][1])
+    print("the program of the page", "reads its token" if good else f"FAILS: {runs}", flush=True)
+    return good
+
+
 def judge(ensemble, kinds, quick):
-    """The whole step: contention with kills, then a careless caller."""
+    """The whole step: the program of the page, contention with kills, then a careless caller."""
+    ensemble.start()
+    # The program reads what only holdfast has.
+    good = "http" not in kinds or the_program_of_the_page_reads_its_token(ensemble)
     chosen = plan(kinds, quick)
-    good = report(ensemble, chosen, contend(ensemble, chosen))
+    good &= report(ensemble, chosen, contend(ensemble, chosen))
     return a_careless_caller_is_found(ensemble, ["kazoo"]) and good

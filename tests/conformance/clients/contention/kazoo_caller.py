@@ -11,21 +11,16 @@ import sys
 import time
 import uuid
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.dirname(os.path.dirname(os.path.abspath(__file__))), sys.argv[2]]
 
 from contention.log import Log  # noqa: E402
 from kazoo.client import KazooClient  # noqa: E402
 from kazoo.protocol.states import KazooState  # noqa: E402
-from kazoo.recipe.lock import Lock  # noqa: E402
+
+# A program of docs/zookeeper.md, which the driver writes into the directory.
+from shared_lock import SharedLock  # noqa: E402
 
 PATH = "/locks/orders"
-
-
-class SharedLock(Lock):
-    """kazoo's lock under the name that Curator's has: a Curator client orders the queue by what follows `lock-`."""
-
-    _NODE_NAME = "lock-"
-    _EXCLUDE_NAMES = ["lock-", "__lock__"]
 
 
 def sequence(node):

@@ -1,6 +1,6 @@
 //! One session of a run: its connection, its last zxid, and its recorded lines.
 
-use holdfast_zkwire::{ConnectRequest, ErrorCode, PASSWORD_LEN, Request, xid};
+use holdfast_zkwire::{ConnectRequest, PASSWORD_LEN, Request, xid};
 
 use super::{Target, folder};
 use crate::render::Folder;
@@ -72,8 +72,6 @@ impl Session {
             match old.next().await {
                 ZkIncoming::Closed => return self.say("the old connection is closed"),
                 ZkIncoming::Silence => return self.say("the old connection stays open"),
-                ZkIncoming::Reply { header, .. }
-                    if header.err == ErrorCode::SessionMoved.code() => {}
                 other => self.say(format!("the old connection: {other:?}")),
             }
         }
