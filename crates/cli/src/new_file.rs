@@ -47,9 +47,14 @@ impl NewFile {
     }
 
     /// # Errors
-    /// If the file exists, unless the new one replaces it; or if its directory cannot be written.
+    /// If the file exists, unless the new one replaces it; if there is a directory or a device; or if its directory cannot
+    /// be written.
     pub fn create(path: &Path, existing: Existing, mode: u32) -> Result<Self, CommandFailure> {
         let replaces = match existing {
+            Existing::Replaced if fs::metadata(path).is_ok_and(|found| !found.is_file()) => {
+                let path = path.display();
+                return Err(CommandFailure::usage(format!("{path} is no file: name another path")));
+            }
             Existing::Replaced => true,
             Existing::Kept { advice } if path.exists() => {
                 return Err(CommandFailure::usage(format!("{} exists: {advice}", path.display())));
@@ -288,9 +293,14 @@ mod tests {
     #[test]
     fn a_failed_write_leaves_no_file() {
         let dir = tempfile::tempdir().unwrap();
-        let taken = dir.path().join("node.key");
+        let (taken, socket) = (dir.path().join("node.key"), dir.path().join("socket"));
         fs::create_dir(&taken).unwrap();
-        assert!(write_file(&taken, "secret", 0o600).is_err());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for path in [&taken, &socket] {
+            let error = write_file(path, "secret", 0o600).unwrap_err().to_string();
+            assert!(error.contains("is no file: name another path"), "{error}");
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        assert!(!fs::metadata(&socket).unwrap().is_file());
     }
 }

@@ -59,6 +59,14 @@ impl Failure {
         });
     }
 
+    /// Stops the node after an error of its disk, but not for a full disk or for damage of the bytes.
+    pub(crate) fn checked<T>(&self, result: Result<T, StoreError>) -> io::Result<T> {
+        if let Err(error @ StoreError::Io { .. }) = &result {
+            self.report(error.to_string());
+        }
+        result.map_err(io::Error::other)
+    }
+
     /// Stops the node if stored data cannot be read because a newer program wrote it.
     pub(crate) fn stop_if_newer(&self, what: impl fmt::Display, error: &io::Error) {
         if let Some(why) = old_program(what, error) {

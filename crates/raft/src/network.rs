@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use crate::config::SNAPSHOT_BOUND;
 use crate::error::CallError;
+use crate::failure::Failure;
 use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
 use crate::store::snapshot::SnapshotFile;
@@ -46,13 +47,15 @@ type RpcResult<T> = Result<T, RPCError<TypeConfig>>;
 pub(crate) struct NetworkFactory {
     pub(crate) peers: Arc<Peers>,
     pub(crate) metrics: Arc<RaftMetrics>,
+    pub(crate) failure: Failure,
 }
 
 impl NetworkFactory {
     fn network(&self, target: u64, append: Purpose) -> Network {
         let (peers, target) = (self.peers.clone(), NodeId(target));
         let round_trip_seconds = self.metrics.peer_round_trip_seconds(target);
-        Network { peers, target, append, conflicts: 0, round_trip_seconds }
+        let failure = self.failure.clone();
+        Network { peers, target, append, conflicts: 0, round_trip_seconds, failure }
     }
 }
 
@@ -81,6 +84,7 @@ pub(crate) struct Network {
     /// The conflicts since the last success.
     conflicts: u32,
     round_trip_seconds: Histogram,
+    failure: Failure,
 }
 
 impl Network {
@@ -111,8 +115,8 @@ impl Network {
         let meta = SnapshotMetaDto::from(&snapshot.meta);
         let begin = SnapshotBegin { vote: vote.into(), meta };
         self.call(Purpose::Snapshot, begin, PIECE_BOUND).await?;
-        let mut pieces =
-            snapshot.snapshot.into_pieces(PIECE_BYTES).map_err(|error| network_io(&error))?;
+        let pieces = snapshot.snapshot.into_pieces(PIECE_BYTES, self.failure.clone());
+        let mut pieces = pieces.map_err(|error| network_io(&error))?;
         while let Some(piece) = pieces.next().await.map_err(|error| network_io(&error))? {
             self.call(Purpose::Snapshot, SnapshotPiece(piece), PIECE_BOUND).await?;
         }

@@ -303,7 +303,10 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         meta: &SnapshotMetaOf<TypeConfig>,
         snapshot: SnapshotFile,
     ) -> io::Result<()> {
+        // A build ends early, so that the node soon answers again.
+        self.store.set_superseded(true);
         let _guard = self.snapshot_lock.lock().await;
+        self.store.set_superseded(false);
         let (store, expected) = (self.store.clone(), meta.clone());
         let install =
             move || Ok::<_, io::Error>((store.install(snapshot, &expected)?, store.bytes()));
@@ -345,7 +348,9 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
             move || Ok::<_, io::Error>((store.build(&machine, meta, &disk)?, store.bytes()));
         let (snapshot, bytes) = run_in_background("snapshot", build).await??;
         if matches!(snapshot.snapshot, SnapshotFile::Absent) {
-            self.local.snapshot_due.notify_one();
+            if !self.store.is_superseded() {
+                self.local.snapshot_due.notify_one();
+            }
             return Ok(snapshot);
         }
         let metrics = &self.local.metrics;

@@ -65,9 +65,11 @@ impl Compactor {
             if self.purge().await.is_err() {
                 return;
             }
-            // A snapshot that fills the disk would stop the node.
-            while !self.has_space() {
+            // Space is checked again later, also after a build that found too little of it.
+            let mut pauses = self.snapshots.was_abandoned();
+            while pauses || !self.has_space() {
                 sleep(SPACE_PAUSE).await;
+                pauses = false;
             }
             if self.raft.trigger().snapshot().await.is_err() {
                 return;

@@ -118,7 +118,7 @@ async fn build(
     let peers = Arc::new(Peers::new(&handshake, config.tls.as_ref()));
     let mut tasks = JoinSet::new();
     let disk = disk(&config, &opened.log_store, &mut tasks).await;
-    let raft = raft(&config, &opened, &local, &peers, &disk).await?;
+    let raft = raft(&config, &opened, &local, &peers, &disk, &failure).await?;
     handshake.acknowledged().start(raft.clone());
     let contact = Arc::new(LeaderContact::new());
     let leadership = leadership(&config, &raft, &local, &contact, &metrics, &mut tasks);
@@ -228,8 +228,11 @@ fn leadership(
 
 /// Returns the gauge after a first check. A task keeps it current.
 async fn disk(config: &RaftConfig, log: &LogStore, tasks: &mut JoinSet<()>) -> Arc<DiskGauge> {
+    // The log and the snapshots can be on volumes of their own.
+    let volumes = [LOG_DIR, SNAPSHOT_DIR].map(|dir| config.data_dir.join(dir));
+    let volumes = volumes.into_iter().filter(|dir| dir.exists());
     let monitor = DiskMonitor {
-        dir: config.data_dir.clone(),
+        dirs: std::iter::once(config.data_dir.clone()).chain(volumes).collect(),
         free_bytes: config.free_bytes.clone(),
         every: config.disk_check,
         log: log.clone(),
@@ -273,9 +276,11 @@ async fn raft(
     local: &Arc<LocalMachine>,
     peers: &Arc<Peers>,
     disk: &Arc<DiskGauge>,
+    failure: &Failure,
 ) -> Result<Raft, StartError> {
     let settings = Arc::new(config.openraft()?);
-    let network = NetworkFactory { peers: peers.clone(), metrics: local.metrics().clone() };
+    let (peers, metrics) = (peers.clone(), local.metrics().clone());
+    let network = NetworkFactory { peers, metrics, failure: failure.clone() };
     let state_machine = StateMachine::new(local.clone(), opened.snapshots.clone(), disk.clone());
     let log_store = opened.log_store.clone();
     // `build` loads the snapshot and applies the entries known to be committed.

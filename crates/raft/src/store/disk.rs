@@ -98,7 +98,8 @@ impl DiskGauge {
 
 /// Checks the disk periodically.
 pub(crate) struct DiskMonitor {
-    pub(crate) dir: PathBuf,
+    /// The directories that the node writes; the fullest file system counts.
+    pub(crate) dirs: Vec<PathBuf>,
     pub(crate) free_bytes: FreeBytes,
     pub(crate) every: Duration,
     pub(crate) log: LogStore,
@@ -107,10 +108,13 @@ pub(crate) struct DiskMonitor {
 impl DiskMonitor {
     /// Checks once. After an error the gauge keeps its last value.
     pub(crate) async fn check(&self, gauge: &DiskGauge) {
-        let (free_bytes, dir) = (self.free_bytes.clone(), self.dir.clone());
+        let (free_bytes, dirs) = (self.free_bytes.clone(), self.dirs.clone());
+        let least = move || {
+            dirs.iter().try_fold(u64::MAX, |least, dir| free_bytes(dir).map(|free| least.min(free)))
+        };
         // Read before the free bytes: an entry that the log writes in between counts twice, instead of never.
         let unwritten = self.log.unwritten_bytes();
-        match tokio::task::spawn_blocking(move || free_bytes(&dir)).await {
+        match tokio::task::spawn_blocking(least).await {
             Ok(Ok(free)) => gauge.update(free.saturating_sub(unwritten)),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "failed to read the free bytes of the disk");

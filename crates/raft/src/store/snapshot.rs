@@ -10,7 +10,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -43,7 +43,8 @@ pub(crate) enum SnapshotFile {
     Stored(SnapshotReader),
     /// A verified snapshot of a peer.
     Received(Box<Loaded>),
-    /// The build had too little space. The position of this snapshot is before all others, so openraft ignores it.
+    /// The build had too little space, or a snapshot of a peer waits for its installation. The position of this snapshot is
+    /// before all others, so openraft ignores it.
     Absent,
 }
 
@@ -54,8 +55,12 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    fn verify(receiver: SnapshotReceiver, announced: &SnapshotMeta) -> io::Result<Self> {
-        let snapshot = receiver.verify().map_err(io::Error::other)?;
+    fn verify(
+        receiver: SnapshotReceiver,
+        announced: &SnapshotMeta,
+        failure: &Failure,
+    ) -> io::Result<Self> {
+        let snapshot = failure.checked(receiver.verify())?;
         if read_meta(snapshot.reader())? != *announced {
             return Err(io::Error::other("the snapshot does not match its announcement"));
         }
@@ -71,9 +76,9 @@ impl Loaded {
 
 impl SnapshotFile {
     /// Reads the bytes of the file in pieces.
-    pub(crate) fn into_pieces(self, bytes_max: usize) -> io::Result<Pieces> {
+    pub(crate) fn into_pieces(self, bytes_max: usize, failure: Failure) -> io::Result<Pieces> {
         match self {
-            Self::Stored(reader) => Ok(Pieces { raw: reader.raw(), offset: 0, bytes_max }),
+            Self::Stored(reader) => Ok(Pieces { raw: reader.raw(), offset: 0, bytes_max, failure }),
             Self::Received(_) | Self::Absent => {
                 Err(io::Error::other("only a stored snapshot can be sent"))
             }
@@ -85,14 +90,15 @@ pub(crate) struct Pieces {
     raw: RawSnapshot,
     offset: u64,
     bytes_max: usize,
+    failure: Failure,
 }
 
 impl Pieces {
-    /// Returns the next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end. A disk error stops the node.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Bytes>> {
         let (raw, offset, bytes_max) = (self.raw.clone(), self.offset, self.bytes_max);
         let read = spawn_blocking(move || raw.read_at(offset, bytes_max));
-        let piece = read.await.map_err(io::Error::other)?.map_err(io::Error::other)?;
+        let piece = self.failure.checked(read.await.map_err(io::Error::other)?)?;
         self.offset += piece.len() as u64;
         Ok((!piece.is_empty()).then_some(piece))
     }
@@ -103,18 +109,22 @@ pub(crate) struct IncomingSnapshot {
     receiver: SnapshotReceiver,
     vote: Vote,
     meta: SnapshotMeta,
+    failure: Failure,
 }
 
 impl IncomingSnapshot {
     pub(crate) async fn add(mut self, piece: Bytes) -> io::Result<Self> {
-        let add = move || self.receiver.append(&piece).map(|()| self).map_err(io::Error::other);
+        let add = move || {
+            let appended = self.receiver.append(&piece);
+            self.failure.checked(appended).map(|()| self)
+        };
         spawn_blocking(add).await.map_err(io::Error::other)?
     }
 
     /// Verifies and loads the complete snapshot, ready for installation.
     pub(crate) async fn finish(self) -> io::Result<(Vote, Snapshot)> {
-        let Self { receiver, vote, meta } = self;
-        let load = move || Loaded::verify(receiver, &meta).map(|loaded| (loaded, meta));
+        let Self { receiver, vote, meta, failure } = self;
+        let load = move || Loaded::verify(receiver, &meta, &failure).map(|loaded| (loaded, meta));
         let (loaded, meta) = spawn_blocking(load).await.map_err(io::Error::other)??;
         Ok((vote, Snapshot { meta, snapshot: SnapshotFile::Received(Box::new(loaded)) }))
     }
@@ -127,11 +137,15 @@ pub(crate) struct SnapshotStore {
     failure: Failure,
     /// The bytes of the last build if it ended for want of space; 0 otherwise.
     abandoned_bytes: Arc<AtomicU64>,
+    /// Whether a snapshot of a peer waits for the end of a build.
+    superseded: Arc<AtomicBool>,
 }
 
 impl SnapshotStore {
     pub(crate) fn open(dir: &Path, failure: Failure) -> Result<Self, StoreError> {
-        Ok(Self { snapshots: Snapshots::open(dir)?, failure, abandoned_bytes: Arc::default() })
+        let snapshots = Snapshots::open(dir)?;
+        let (abandoned_bytes, superseded) = Default::default();
+        Ok(Self { snapshots, failure, abandoned_bytes, superseded })
     }
 
     /// The current snapshot.
@@ -150,51 +164,89 @@ impl SnapshotStore {
         self.snapshots.latest().ok().flatten().map_or(0, |reader| reader.bytes())
     }
 
+    /// Whether the last build ended for want of space.
+    pub(crate) fn was_abandoned(&self) -> bool {
+        self.abandoned_bytes.load(Ordering::Relaxed) > 0
+    }
+
     /// The bytes of the current snapshot, or those of an abandoned build if they are more.
     pub(crate) fn bytes_expected(&self) -> u64 {
         self.bytes().max(self.abandoned_bytes.load(Ordering::Relaxed))
     }
 
+    /// Begins the receipt of a snapshot of a peer. A disk error here or later stops the node; a full disk, or damage, ends
+    /// only the transfer.
     pub(crate) fn receive(
         &self,
         vote: Vote,
         meta: SnapshotMetaDto,
     ) -> io::Result<IncomingSnapshot> {
         let meta = meta.into_meta().map_err(io::Error::other)?;
-        let receiver = self.snapshots.receive(&name(&meta)).map_err(io::Error::other)?;
-        Ok(IncomingSnapshot { receiver, vote, meta })
+        let receiver = self.failure.checked(self.snapshots.receive(&name(&meta)))?;
+        Ok(IncomingSnapshot { receiver, vote, meta, failure: self.failure.clone() })
+    }
+
+    /// Announces that a snapshot of a peer waits for its installation, which ends a build; or that it waits no more.
+    pub(crate) fn set_superseded(&self, superseded: bool) {
+        self.superseded.store(superseded, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.superseded.load(Ordering::Relaxed)
     }
 
     /// Writes a copy of the machine as the current snapshot. Blocks the thread. When less than half of the reserve would be
-    /// free, it removes the partial file and returns [`SnapshotFile::Absent`]: an error would stop the node.
+    /// free, when the disk is full, or when a snapshot of a peer waits, it removes the partial file and returns
+    /// [`SnapshotFile::Absent`]: an error would stop the node.
     pub(crate) fn build(
         &self,
         machine: &Machine,
         meta: SnapshotMeta,
         disk: &DiskGauge,
     ) -> io::Result<Snapshot> {
-        let mut writer = self.snapshots.begin(&name(&meta)).map_err(io::Error::other)?;
-        let (mut began, mut written) = (Instant::now(), 0);
+        let mut written = 0;
+        let reader = match self.write(machine, &meta, disk, &mut written) {
+            Err(error) if !is_full(&error) => return Err(error),
+            Ok(reader) => reader,
+            Err(_) => None,
+        };
+        let is_short_of_space = reader.is_none() && !self.is_superseded();
+        let abandoned = if is_short_of_space { written.max(1) } else { 0 };
+        self.abandoned_bytes.store(abandoned, Ordering::Relaxed);
+        if is_short_of_space {
+            tracing::warn!(written, "the disk has too little space for a snapshot");
+        }
+        Ok(match reader {
+            Some(reader) => Snapshot { meta, snapshot: SnapshotFile::Stored(reader) },
+            None => Snapshot { meta: SnapshotMeta::default(), snapshot: SnapshotFile::Absent },
+        })
+    }
+
+    /// Returns `None` for a snapshot that ended early.
+    fn write(
+        &self,
+        machine: &Machine,
+        meta: &SnapshotMeta,
+        disk: &DiskGauge,
+        written: &mut u64,
+    ) -> io::Result<Option<SnapshotReader>> {
+        let mut writer = self.snapshots.begin(&name(meta)).map_err(io::Error::other)?;
+        let mut began = Instant::now();
         for part in machine.dump() {
             let bytes =
                 holdfast_codec::encode(Kind::SnapshotPart, &part).map_err(io::Error::other)?;
-            written += bytes.len() as u64;
+            *written += bytes.len() as u64;
             disk.count(bytes.len());
-            if !disk.has_half_of_reserve() {
-                self.abandoned_bytes.store(written, Ordering::Relaxed);
-                tracing::warn!(written, "the disk has too little space for a snapshot");
-                let meta = SnapshotMeta::default();
-                return Ok(Snapshot { meta, snapshot: SnapshotFile::Absent });
+            if self.is_superseded() || !disk.has_half_of_reserve() {
+                return Ok(None);
             }
             writer.write_part(&bytes).map_err(io::Error::other)?;
             std::thread::sleep((began.elapsed() * PAUSE_FACTOR).min(PAUSE_MAX));
             began = Instant::now();
         }
-        let dto = SnapshotMetaDto::from(&meta);
+        let dto = SnapshotMetaDto::from(meta);
         let bytes = holdfast_codec::encode(Kind::SnapshotMeta, &dto).map_err(io::Error::other)?;
-        let reader = writer.finish(&bytes).map_err(io::Error::other)?;
-        self.abandoned_bytes.store(0, Ordering::Relaxed);
-        Ok(Snapshot { meta, snapshot: SnapshotFile::Stored(reader) })
+        writer.finish(&bytes).map(Some).map_err(io::Error::other)
     }
 
     /// Returns the machine of a snapshot. A received snapshot becomes the current snapshot. Blocks the thread.
@@ -222,7 +274,7 @@ impl SnapshotStore {
         loop {
             let piece = raw.read_at(receiver.received(), COPY_BYTES).map_err(io::Error::other)?;
             if piece.is_empty() {
-                return Loaded::verify(receiver, meta)?.publish();
+                return Loaded::verify(receiver, meta, &self.failure)?.publish();
             }
             receiver.append(&piece).map_err(io::Error::other)?;
         }
@@ -237,6 +289,11 @@ impl SnapshotStore {
             .inspect_err(|error| self.failure.stop_if_newer("the snapshot", error))?;
         Ok(Some(Snapshot { meta, snapshot: SnapshotFile::Stored(reader) }))
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(inner, Some(StoreError::Full { .. }))
 }
 
 fn name(meta: &SnapshotMeta) -> String {

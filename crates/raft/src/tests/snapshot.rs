@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use holdfast_codec::Kind;
+use holdfast_lab::{Tmpfs, is_root};
 use holdfast_machine::Machine;
 use holdfast_storage::Snapshots;
 use holdfast_types::{Command, Entry, Incarnation, NodeId, Stamp};
@@ -122,4 +123,72 @@ async fn a_snapshot_uses_half_of_the_reserve_and_without_space_is_due_again() {
     machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
     assert!(store.current().unwrap().is_some());
     assert_eq!(local.metrics().snapshots_built.get(), 1);
+}
+
+#[tokio::test]
+async fn a_build_ends_when_a_snapshot_of_a_peer_waits_for_its_installation() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SnapshotStore::open(dir.path(), Failure::new()).unwrap();
+    let local = Arc::new(LocalMachine::new(NodeId(4), 1 << 20, Arc::default()));
+    let disk = Arc::new(DiskGauge::new(0));
+    let mut state_machine = StateMachine::new(local.clone(), store.clone(), disk);
+    let arrival = store.receive(Vote::new(1, 1), SnapshotMetaDto::from(&meta(20))).unwrap();
+    let arrival = arrival.add(file(&parts(&machine(9)), &meta(20))).await.unwrap();
+    let (_, snapshot) = arrival.finish().await.unwrap();
+
+    let mut builder = state_machine.get_snapshot_builder().await;
+    let covers = meta(20);
+    let mut installing = Box::pin(state_machine.install_snapshot(&covers, snapshot.snapshot));
+    assert!(installing.as_mut().now_or_never().is_none(), "waits for the end of the build");
+    let built = builder.build_snapshot().await.unwrap();
+    assert_eq!(built.meta, SnapshotMeta::default(), "not newer than any other");
+    drop(builder);
+    installing.await.unwrap();
+    assert_eq!(local.read(Machine::state_digest), machine(9).state_digest());
+    assert!(local.snapshot_due().now_or_never().is_none(), "the installed snapshot is enough");
+
+    state_machine.get_snapshot_builder().await.build_snapshot().await.unwrap();
+    assert_eq!(local.metrics().snapshots_built.get(), 1);
+}
+
+#[tokio::test]
+async fn a_disk_error_during_a_transfer_stops_the_node_and_damaged_bytes_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let failure = Failure::new();
+    let store = SnapshotStore::open(dir.path(), failure.clone()).unwrap();
+    assert!(take(&store, Bytes::from_static(b"garbage"), &meta(20)).await.is_none());
+    assert_eq!(failure.reason(), None);
+
+    store.build(&machine(5), meta(10), &DiskGauge::new(0)).unwrap();
+    let current = store.current().unwrap().unwrap().snapshot;
+    let mut pieces = current.into_pieces(1 << 20, failure.clone()).unwrap();
+    let whole = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+    std::fs::File::options().write(true).open(whole).unwrap().set_len(1).unwrap();
+    assert!(pieces.next().await.is_err());
+    assert!(matches!(failure.reason(), Some(StopReason::Failed(_))));
+
+    let failure = Failure::new();
+    let gone = dir.path().join("gone");
+    let store = SnapshotStore::open(&gone, failure.clone()).unwrap();
+    std::fs::remove_dir(&gone).unwrap();
+    assert!(store.receive(Vote::new(1, 1), SnapshotMetaDto::from(&meta(20))).is_err());
+    assert!(matches!(failure.reason(), Some(StopReason::Failed(_))));
+}
+
+/// Another program can fill the disk between two checks of its space.
+#[tokio::test]
+async fn a_full_disk_ends_a_build_and_not_the_node() {
+    if !is_root("a build on a full disk") {
+        return;
+    }
+    let disk = Tmpfs::mount(1);
+    let store = SnapshotStore::open(disk.path(), Failure::new()).unwrap();
+    let other = disk.path().join("other");
+    assert!(std::fs::write(&other, vec![0; 2 << 20]).is_err(), "fills the disk");
+    let built = store.build(&machine(5), meta(10), &DiskGauge::new(0)).unwrap();
+    assert_eq!(built.meta, SnapshotMeta::default(), "not newer than any other");
+    assert!(store.was_abandoned() && store.current().unwrap().is_none());
+    std::fs::remove_file(other).unwrap();
+    store.build(&machine(5), meta(10), &DiskGauge::new(0)).unwrap();
+    assert!(!store.was_abandoned() && store.current().unwrap().is_some());
 }

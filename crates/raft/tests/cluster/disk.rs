@@ -2,6 +2,7 @@
 //! automatically.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -221,4 +222,15 @@ async fn a_received_snapshot_counts_against_the_reserve() {
     })
     .await;
     assert!(lab.node(away).status().disk_low);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_on_a_full_volume_of_its_own_is_a_full_disk() {
+    let mut lab = Lab::prepare(1, |config| {
+        let free = |dir: &Path| Ok(if dir.ends_with("log") { 0 } else { 1 << 40 });
+        config.free_bytes = Arc::new(free);
+    })
+    .await;
+    lab.boot(1).await.unwrap();
+    low(&lab, 1, true).await;
 }
