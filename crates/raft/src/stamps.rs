@@ -45,6 +45,8 @@ impl Reading {
 struct LogTime {
     /// `None` until the node has applied a stamp.
     last: Option<Reading>,
+    /// The latest applied time. An entry that was applied late does not set it back, unless by [`SETBACK_MIN`] or more.
+    reached: Option<Reading>,
     /// How often an entry has set the time back by [`SETBACK_MIN`] or more.
     setbacks: u64,
 }
@@ -60,11 +62,21 @@ impl LogTime {
         stamp(time)
     }
 
+    /// A time that the log has certainly reached. It advances more slowly than the log's time can.
+    fn reached(&self, now: Instant) -> Option<Duration> {
+        let reached = self.reached?;
+        let slower = now.saturating_duration_since(reached.at) / SLEW * 2;
+        Some(reached.after(now).saturating_sub(slower))
+    }
+
     /// Continues from a stamp of another node even if this node's time is ahead, because a grant may carry that stamp.
     /// For its own stamps a node keeps its time, which has advanced since.
     fn applied(&mut self, applied: Stamp, ours: bool, now: Instant) {
         let time = Duration::from_millis(applied.0);
         let back = self.last.map_or(Duration::ZERO, |last| last.after(now).saturating_sub(time));
+        let reached =
+            self.reached(now).filter(|_| back < SETBACK_MIN).unwrap_or_default().max(time);
+        self.reached = Some(Reading { time: reached, at: now });
         if !ours || back.is_zero() {
             self.last = Some(Reading { time, at: now });
             self.setbacks += u64::from(back >= SETBACK_MIN);
@@ -109,6 +121,13 @@ impl Stamps {
     pub(crate) fn read(&self, now: Instant, wall: Stamp) -> Stamp {
         let correction = self.correction.load(Ordering::Relaxed);
         self.time.lock().read(now, Stamp(wall.0.saturating_add_signed(correction)))
+    }
+
+    /// Returns the time from which remaining times are counted. A node that applies entries late does not count its delay
+    /// as remaining time.
+    pub(crate) fn read_for_ends(&self, now: Instant, wall: Stamp) -> Stamp {
+        let read = self.read(now, wall);
+        self.time.lock().reached(now).map_or(read, |reached| read.max(stamp(reached)))
     }
 
     /// Makes the time follow the clocks of a majority, which are ahead of this node's by `ms` milliseconds.

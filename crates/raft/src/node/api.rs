@@ -176,6 +176,11 @@ impl RaftNode {
         self.inner.context.stamp()
     }
 
+    /// The log's time for ages and remaining times. A node that applies entries late counts its delay too.
+    pub fn log_time(&self) -> Stamp {
+        self.inner.local.stamps().read_for_ends(Instant::now(), self.wall_clock())
+    }
+
     /// The wall clock of this node, which may jump.
     pub fn wall_clock(&self) -> Stamp {
         (self.inner.context.wall_clock)()

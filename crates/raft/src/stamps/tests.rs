@@ -52,6 +52,19 @@ fn a_new_leader_continues_from_the_last_stamp_and_not_from_its_wall_clock() {
 }
 
 #[test]
+fn a_late_entry_lengthens_no_remaining_time() {
+    let (mut time, start) = (LogTime::default(), Instant::now());
+    time.applied(Stamp(HOUR), false, start);
+    // 200 ms late.
+    time.applied(Stamp(HOUR + 800), false, after(start, 1_000));
+    assert_eq!(time.read(after(start, 1_000), Stamp(HOUR)), Stamp(HOUR + 800));
+    assert_eq!(time.reached(after(start, 1_000)).map(stamp), Some(Stamp(HOUR + 998)));
+    // An earlier clock counts if it is earlier by a second or more.
+    time.applied(Stamp(HOUR), false, after(start, 2_000));
+    assert_eq!(time.reached(after(start, 2_000)).map(stamp), Some(Stamp(HOUR)));
+}
+
+#[test]
 fn a_node_whose_time_is_ahead_goes_back_to_the_stamp_of_another() {
     let (mut time, start) = (LogTime::default(), Instant::now());
     time.applied(Stamp(9 * HOUR), true, start);

@@ -415,7 +415,9 @@ impl PeerHandshake {
                 self.check_invitation(member.as_ref(), hello)?;
                 self.unregistered.lock().insert(hello.from, hello.incarnation);
             }
-            Registration::Newer if !is_bootstrap && self.is_of_this_cluster(hello) => {}
+            // A node that is behind the log does not know the caller yet, or only its invitation.
+            Registration::Newer | Registration::Unregistered(Some(_))
+                if !is_bootstrap && self.is_of_this_cluster(hello) => {}
             registration @ (Registration::Registered(_)
             | Registration::Unregistered(_)
             | Registration::Retired(_)
@@ -878,8 +880,12 @@ pub(crate) mod tests {
         assert_eq!(handshake.to_register(INVITED), None);
         assert_eq!(check(Some(SECRET)), Ok(PROTOCOLS.newest));
         assert_eq!(handshake.to_register(INVITED), Some(Incarnation(66)));
-        let early = Hello { purpose: Purpose::Control, ..joins(Some(SECRET)) };
+        let early = Hello { purpose: Purpose::Control, cluster_id: None, ..joins(Some(SECRET)) };
         assert_eq!(handshake.check_hello(&early, None), Err(Refusal::Unregistered));
+        // This node may be behind: the cluster may have registered the member since.
+        let registered = Hello { purpose: Purpose::Control, ..joins(None) };
+        assert_eq!(handshake.check_hello(&registered, None), Ok(PROTOCOLS.newest));
+        assert!(handshake.may_call(INVITED, Purpose::Control).is_err());
     }
 
     /// An unregistered node gets neither votes nor entries until the log registers its incarnation.
@@ -887,7 +893,9 @@ pub(crate) mod tests {
     fn an_unregistered_node_is_accepted_for_the_bootstrap_only() {
         let dir = tempfile::tempdir().unwrap();
         let handshake = handshake(&dir);
-        let unknown = Hello { from: NodeId(4), incarnation: Incarnation(44), ..hello() };
+        let (from, incarnation) = (NodeId(4), Incarnation(44));
+        // A node that is registered knows the id of the cluster.
+        let unknown = Hello { from, incarnation, cluster_id: None, ..hello() };
         for purpose in [Purpose::Replication, Purpose::Control, Purpose::Snapshot, Purpose::Calls] {
             let asks = Hello { purpose, ..unknown.clone() };
             assert_eq!(handshake.check_hello(&asks, None), Err(Refusal::Unregistered));

@@ -148,24 +148,33 @@ async fn the_next_leader_finishes_the_change_of_a_killed_one() {
     }
 }
 
-/// A node that was down while the members changed does not know the leader when it returns.
+/// A node that was down while the members changed does not know the leader when it returns, or only its invitation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_down_catches_up_from_a_leader_that_it_does_not_know() {
-    let mut lab = Lab::start(3).await;
-    lab.registered().await;
-    let down = lab.follower_of(lab.leader().await);
-    lab.settle().await;
-    lab.kill(down).await;
-    let leader = lab.leader().await;
-    let new = lab.invite(leader, None).await;
-    lab.boot(new).await.unwrap();
-    lab.voters(&[1, 2, 3, 4]).await;
-    lab.node(leader).transfer_leadership(Some(NodeId(new))).await;
-    eventually("the new leader", || (lab.leader_now() == new).then_some(())).await;
-    write(&lab, new, "meanwhile").await;
-    lab.boot(down).await.unwrap();
-    lab.agree().await;
-    assert!(has_session(lab.node(down), "meanwhile"));
+    for knows_invitation in [false, true] {
+        let mut lab = Lab::start(3).await;
+        lab.registered().await;
+        let (old, mut new) = (lab.leader().await, 0);
+        let down = lab.follower_of(old);
+        if knows_invitation {
+            new = lab.invite(old, None).await;
+        }
+        lab.settle().await;
+        lab.kill(down).await;
+        let leader = lab.leader().await;
+        if !knows_invitation {
+            new = lab.invite(leader, None).await;
+        }
+        lab.boot(new).await.unwrap();
+        lab.voters(&[1, 2, 3, 4]).await;
+        lab.node(leader).transfer_leadership(Some(NodeId(new))).await;
+        eventually("the new leader", || (lab.leader_now() == new).then_some(())).await;
+        write(&lab, new, "meanwhile").await;
+        lab.boot(down).await.unwrap();
+        lab.agree().await;
+        assert!(has_session(lab.node(down), "meanwhile"));
+        lab.kill_all().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -66,11 +66,17 @@ impl AutomaticFacts<'_> {
         let Some(PendingChange::Join { replaces: Some(replaced), .. }) = member.pending else {
             return None;
         };
-        let asks = self.emptied.iter().any(|(member, _)| *member == replaced);
-        let is_lost = member.incarnation.is_some()
-            && !voters.contains(&joiner)
-            && self.silent_for(joiner) >= EMPTIED_SILENCE;
-        (asks && is_lost).then_some(AutomaticChange::Cancel { joiner })
+        let (_, asked) = self.emptied.iter().find(|(member, _)| *member == replaced)?;
+        let is_lost = match member.invitation() {
+            // The invitation was lost with the directory, unless it is for another machine.
+            Some(invitation) => {
+                invitation.secret != *asked
+                    && self.member(replaced).is_some_and(|it| it.addresses == member.addresses)
+                    && self.silent_for(replaced) >= EMPTIED_SILENCE
+            }
+            None => !voters.contains(&joiner) && self.silent_for(joiner) >= EMPTIED_SILENCE,
+        };
+        is_lost.then_some(AutomaticChange::Cancel { joiner })
     }
 
     /// Whether no change of the member is unfinished. An expired invitation is finished.
@@ -114,7 +120,7 @@ impl AutomaticFacts<'_> {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_types::{Incarnation, Invitation, Zone};
+    use holdfast_types::{Address, Incarnation, Invitation, MemberAddresses, Zone};
 
     use super::*;
 
@@ -269,6 +275,29 @@ mod tests {
         let mut added = members.clone();
         added[3].1.pending = Some(join(PAUSE_MS, None));
         assert_eq!(lost(&added, &view, EMPTIED_SILENCE), None);
+    }
+
+    /// It asks with the secret of its new directory, and nobody has the one of its invitation.
+    #[test]
+    fn the_invitation_of_a_node_that_was_emptied_again_is_cancelled() {
+        let (mut members, view) = (members(), view());
+        members[3].1.pending = Some(join(PAUSE_MS * 3, Some(3)));
+        let asking = |members: &[(NodeId, Member)], secret, silent| {
+            let mut facts = facts(members, &view);
+            facts.emptied = vec![(NodeId(3), secret)];
+            facts.silent.insert(NodeId(3), silent);
+            facts.choose(AFTER)
+        };
+        let other = SecretHash([8; 32]);
+        let cancel = Some(AutomaticChange::Cancel { joiner: NodeId(4) });
+        assert_eq!(asking(&members, other, EMPTIED_SILENCE), cancel);
+        assert_eq!(asking(&members, SECRET, EMPTIED_SILENCE), None, "it will join");
+        assert_eq!(asking(&members, other, EMPTIED_SILENCE.mul_f64(0.999)), None);
+        let address = Address::parse("other:7401").unwrap();
+        let elsewhere =
+            MemberAddresses { peer: address.clone(), http: address.clone(), zookeeper: address };
+        members[3].1.addresses = Some(elsewhere);
+        assert_eq!(asking(&members, other, EMPTIED_SILENCE), None, "of another machine");
     }
 
     #[test]

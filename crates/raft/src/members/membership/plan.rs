@@ -169,8 +169,10 @@ impl Change<'_> {
     }
 
     fn set_voters(&self, voters: BTreeSet<NodeId>, keep: bool) -> Step {
-        let healthy = voters.intersection(&self.view.healthy).count();
-        if healthy <= voters.len() / 2 {
+        let has_quorum =
+            |nodes: &BTreeSet<NodeId>| voters.intersection(nodes).count() > voters.len() / 2;
+        if !has_quorum(&self.view.healthy) {
+            let healthy = voters.intersection(&self.view.healthy).count();
             let mut text =
                 format!("only {healthy} of {} voters would be reachable: restart", voters.len());
             for node in voters.difference(&self.view.healthy) {
@@ -178,6 +180,13 @@ impl Change<'_> {
                 write!(text, " node {node}").ok();
             }
             return Step::Wait(text);
+        }
+        // After the change, no entry is committed before a majority of these voters has all entries.
+        let mut current = self.view.caught_up.clone();
+        current.insert(self.view.own);
+        if !has_quorum(&current) {
+            let behind: BTreeSet<NodeId> = voters.difference(&current).copied().collect();
+            return Step::Wait(format!("voters receive the log: {}", list_ids(&behind)));
         }
         if !voters.contains(&self.view.own) {
             return Step::TransferLeadership { to: voters };
@@ -205,13 +214,14 @@ mod tests {
         ids.iter().copied().map(NodeId).collect()
     }
 
-    /// Node 1 leads; all nodes are healthy.
+    /// Node 1 leads; all nodes are healthy, and the voters have the whole log.
     fn view(voters: &[&[u64]], learners: &[u64]) -> RaftView {
         let voters: Vec<_> = voters.iter().map(|set| ids(set)).collect();
         let nodes: BTreeSet<NodeId> =
             voters.iter().flatten().copied().chain(ids(learners)).collect();
         let healthy = nodes.clone();
-        RaftView { own: NodeId(1), voters, nodes, healthy, caught_up: BTreeSet::new() }
+        let caught_up = voters.iter().flatten().copied().collect();
+        RaftView { own: NodeId(1), voters, nodes, healthy, caught_up }
     }
 
     fn member(pending: Option<PendingChange>) -> Member {
@@ -252,7 +262,7 @@ mod tests {
         assert_eq!(next_step(&members, &before), Step::AddLearner(NodeId(4)));
         let mut learns = view(&[&[1, 2, 3]], &[4]);
         assert!(matches!(next_step(&members, &learns), Step::Wait(_)));
-        learns.caught_up = ids(&[4]);
+        learns.caught_up.insert(NodeId(4));
         assert_eq!(next_step(&members, &learns), set(&[1, 2, 3, 4]));
         let votes = view(&[&[1, 2, 3, 4]], &[]);
         assert_eq!(next_step(&members, &votes), Step::Finish(NodeId(4)));
@@ -264,7 +274,7 @@ mod tests {
     fn a_replacement_is_one_step_with_the_same_number_of_voters() {
         let members = with(4, joining(Some(3)));
         let mut learns = view(&[&[1, 2, 3]], &[4]);
-        learns.caught_up = ids(&[4]);
+        learns.caught_up.insert(NodeId(4));
         // The replaced node is dead.
         learns.healthy.remove(&NodeId(3));
         assert_eq!(next_step(&members, &learns), set(&[1, 2, 4]));
@@ -281,7 +291,7 @@ mod tests {
     fn the_only_voter_is_replaced_in_two_steps() {
         let members = [(NodeId(1), member(None)), (NodeId(2), joining(Some(1)))];
         let mut learns = view(&[&[1]], &[2]);
-        learns.caught_up = ids(&[2]);
+        learns.caught_up.insert(NodeId(2));
         assert_eq!(next_step(&members, &learns), set(&[1, 2]));
         let both = view(&[&[1, 2]], &[]);
         let transfer = Step::TransferLeadership { to: ids(&[2]) };
@@ -294,7 +304,7 @@ mod tests {
     fn a_replaced_learner_leaves_before_the_change_is_finished() {
         let members = with(5, Member { role: VotingRole::Learner, ..joining(Some(4)) });
         let mut learns = view(&[&[1, 2, 3]], &[4, 5]);
-        learns.caught_up = ids(&[5]);
+        learns.caught_up.insert(NodeId(5));
         assert_eq!(next_step(&members, &learns), Step::RemoveLearner(NodeId(4)));
         learns.nodes.remove(&NodeId(4));
         assert_eq!(next_step(&members, &learns), Step::Finish(NodeId(5)));
@@ -305,7 +315,7 @@ mod tests {
         let transfer = Step::TransferLeadership { to: ids(&[2, 3]) };
         assert_eq!(next_step(&with(1, leaving()), &view(&[&[1, 2, 3]], &[])), transfer);
         let mut swap = view(&[&[1, 2, 3]], &[4]);
-        swap.caught_up = ids(&[4]);
+        swap.caught_up.insert(NodeId(4));
         let transfer = Step::TransferLeadership { to: ids(&[2, 3, 4]) };
         assert_eq!(next_step(&with(4, joining(Some(1))), &swap), transfer);
     }
@@ -315,6 +325,9 @@ mod tests {
         let members = with(3, leaving());
         let mut stable = view(&[&[1, 2, 3]], &[]);
         assert_eq!(next_step(&members, &stable), set(&[1, 2]));
+        stable.caught_up = ids(&[1, 3]);
+        let waits = Step::Wait("voters receive the log: 2".to_owned());
+        assert_eq!(next_step(&members, &stable), waits);
         stable.healthy = ids(&[1, 3]);
         let Step::Wait(reason) = next_step(&members, &stable) else { panic!() };
         assert!(reason.contains("node 2"), "{reason}");
@@ -347,7 +360,7 @@ mod tests {
         assert_eq!(next_step(&members, &half), Step::LeaveJoint { keep: true });
         assert_eq!(next_step(&members, &view(&[&[1, 2]], &[3])), Step::Finish(NodeId(3)));
         let mut promoted = view(&[&[1, 2]], &[3]);
-        promoted.caught_up = ids(&[3]);
+        promoted.caught_up.insert(NodeId(3));
         let members = with(3, member(Some(PendingChange::SetRole)));
         assert_eq!(next_step(&members, &promoted), set(&[1, 2, 3]));
     }
