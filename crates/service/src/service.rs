@@ -111,7 +111,7 @@ impl Service {
 
     /// The log's time, from which ages and ends of holds are counted. It is independent of the node's wall clock.
     pub fn log_time(&self) -> Stamp {
-        self.parts.raft.stamp()
+        self.parts.raft.log_time()
     }
 
     /// The time for the expiry of access tokens. After a restart of this node it may be later than the log's.

@@ -4,7 +4,7 @@
 //! list at the end of the file are the only code that encodes or decodes calls. A new call is a struct, its
 //! `ServiceCall`, and its name at the end of that list.
 //!
-//! Every call here reads or renews a lease, so a caller can repeat a failed call that may have reached the peer.
+//! Every call here reads, renews a lease or ends the leadership of one node, so a caller can repeat a failed call that may have reached the peer.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -254,8 +254,10 @@ impl ServiceCall for ReadLeases {
 /// Transfers leadership. Leader only.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct TransferLeadership {
-    /// `None`: to any voter.
+    /// `None`: from `from` to any other voter.
     pub(crate) to: Option<NodeId>,
+    /// The leader at the request. The answer to a transfer may be lost, and the repeated call reaches its successor.
+    pub(crate) from: NodeId,
 }
 
 impl ServiceCall for TransferLeadership {
@@ -265,7 +267,11 @@ impl ServiceCall for TransferLeadership {
         if service.leader() != Some(service.node()) {
             return Err(CallFailure::Unavailable);
         }
-        if self.to != Some(service.node()) {
+        let is_done = match self.to {
+            Some(to) => to == service.node(),
+            None => self.from != service.node(),
+        };
+        if !is_done {
             service.raft().transfer_leadership(self.to).await;
         }
         Ok(())

@@ -212,10 +212,9 @@ impl Service {
             self.observer().session_events.seen(&session, since);
         }
         let since = since.unwrap_or_else(|| self.revision());
-        let ttl = renewed.ttl.as_duration();
         let mut over = wait.is_zero();
+        let (mut confirmed_at, mut ttl) = (arrived, renewed.ttl.as_duration());
         let mut wait = Wait::until(self, arrived + wait).renewing(session.clone(), ttl);
-        let mut confirmed_at = arrived;
         let found = loop {
             let mut woken = std::pin::pin!(listening.woken.notified());
             woken.as_mut().enable();
@@ -229,7 +228,9 @@ impl Service {
             }
             match wait.next(woken).await {
                 WaitEvent::Woken(()) => {}
-                WaitEvent::Renewed { began, .. } => confirmed_at = began,
+                WaitEvent::Renewed { began, renewed } => {
+                    (confirmed_at, ttl) = (began, renewed.ttl.as_duration());
+                }
                 WaitEvent::SessionEnded(rejection) | WaitEvent::Denied(rejection) => {
                     return Err(Failure::Rejected(rejection));
                 }

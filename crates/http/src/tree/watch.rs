@@ -86,7 +86,7 @@ async fn watch(call: &mut CallContext<'_>) -> HandlerResult {
         return Ok(event_stream("changes follow", call.state.config.stream_comment, place, stream));
     }
     call.log_fields.wait = wait;
-    let resume = since.unwrap_or_else(|| call.service().revision());
+    let resume = since.unwrap_or_else(|| watch.resume());
     poll(watch, resume, Instant::now() + wait).await
 }
 

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::authorization::{as_token, guard};
+use crate::client::Reply;
 use crate::node::Node;
 
 #[tokio::test]
@@ -56,5 +57,24 @@ async fn a_follower_redirects_no_caller_without_a_credential() {
         assert_eq!((refused.status, refused.header("location")), (401, None), "{target}");
         let redirected = as_token(follower, &tokens.ci, method, target, "").await;
         assert_eq!(redirected.status, 307, "{redirected:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_transfer_through_a_follower_ends_one_leadership() {
+    let nodes = Node::cluster().await;
+    let mut before = nodes[0].call("GET", "/v1/cluster").await.json();
+    for _ in 0..4 {
+        let leads = |node: &&Node| before["leader"] == node.service.node().0;
+        let follower = nodes.iter().find(|node| !leads(node)).unwrap();
+        let moved = follower.call("POST", "/v1/cluster/transfer").await.json();
+        assert_ne!(moved["leader"], before["leader"]);
+        for node in &nodes {
+            let follows = |reply: &Reply| reply.json()["leader"] == moved["leader"];
+            node.until("the new leader", "/v1/cluster", follows).await;
+        }
+        let after = follower.call("GET", "/v1/cluster").await.json();
+        assert_eq!(after["term"].as_u64(), before["term"].as_u64().map(|term| term + 1));
+        before = after;
     }
 }

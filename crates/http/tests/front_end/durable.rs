@@ -112,3 +112,15 @@ async fn a_durable_hold_waits_in_the_queue_and_its_wait_ends() {
     let shared = "/v1/locks/pool?hold=durable&owner=dave&attempt=1&reason=drill&limit=3&permits=2";
     assert_eq!(node.call("PUT", shared).await.json()["slots"], json!([0, 1]));
 }
+
+/// Nothing else would end the hold of a caller that is gone.
+#[tokio::test]
+async fn a_durable_wait_ends_with_its_connection() {
+    let node = Node::start().await;
+    node.call("PUT", "/v1/locks/db?session=a").await.json();
+    let long = "/v1/locks/db?hold=durable&owner=carol&attempt=1&reason=moving&wait=5m";
+    let waiting = node.begin("PUT", long);
+    node.until_waiters("db", 1).await;
+    waiting.abort();
+    node.until_waiters("db", 0).await;
+}

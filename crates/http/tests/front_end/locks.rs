@@ -285,3 +285,15 @@ async fn an_acquire_with_queue_max_is_rejected_when_that_many_callers_wait() {
     assert_eq!(node.call("DELETE", "/v1/locks/a?session=holder").await.status, 204);
     assert_eq!(first.await.unwrap().status, 200);
 }
+
+/// The hold is exclusive for another attempt alone, whose release would share it again.
+#[tokio::test]
+async fn an_acquire_without_an_attempt_gets_no_mode_of_another_attempt() {
+    let node = Node::start().await;
+    node.call("PUT", "/v1/locks/x?session=s&mode=shared").await.json();
+    let nested = node.call("PUT", "/v1/locks/x?session=s&attempt=1").await.json();
+    assert_eq!(nested["mode"], "exclusive");
+    node.call("PUT", "/v1/locks/x?session=s&mode=exclusive").await.problem(409, "mode-conflict");
+    node.call("DELETE", "/v1/locks/x?session=s&attempt=1").await;
+    assert_eq!(node.call("PUT", "/v1/locks/x?session=other&mode=shared").await.status, 200);
+}

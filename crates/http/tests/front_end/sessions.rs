@@ -44,3 +44,14 @@ async fn a_session_lists_its_locks_and_releases_them_when_it_is_closed() {
     }
     assert_eq!(node.call("GET", "/v1/locks/a/b").await.json()["held"], false);
 }
+
+#[tokio::test]
+async fn a_waiting_keepalive_follows_a_ttl_that_another_call_has_shortened() {
+    let node = Node::start().await;
+    node.call("PUT", "/v1/sessions/s?ttl=6s").await.json();
+    // It renews the session after a third of the TTL.
+    let waiting = node.begin("POST", "/v1/sessions/s/keepalive?wait=2500ms");
+    node.call("PUT", "/v1/sessions/s?ttl=1s").await.json();
+    let waited = waiting.await.unwrap().json();
+    assert!(waited["expires_in_ms"].as_u64().unwrap() <= 1_000, "{waited}");
+}

@@ -170,21 +170,27 @@ impl Service {
             machine.entry_state(&lock.into(), &open.session, owner, None)?.into_single_grant()
         });
         let Some(held) = held else { return Ok(None) };
-        let other = open.ttl.is_some_and(|ttl| ttl != held.ttl)
-            || acquire.mode.is_some_and(|mode| mode != held.mode)
-            || acquire.permits.is_some_and(|permits| permits != held.permits)
-            || acquire.limit.is_some()
-            || acquire.options.value.is_some();
-        if other {
+        if acquire.limit.is_some() || acquire.options.value.is_some() || !is_copy(acquire, &held) {
             return Ok(None);
         }
         let entry = Some((held.lock, owner.clone(), held.ticket));
         let renewed = self.renew(&open.session, entry, self.deadline()).await?;
         let grant = renewed.entry.and_then(EntryState::into_single_grant);
-        let Some(grant) = grant else { return Ok(None) };
+        // This node may be behind: the hold may have changed since.
+        let Some(grant) = grant.filter(|grant| is_copy(acquire, grant)) else { return Ok(None) };
         let grants = vec![Grant { renewed: true, ..grant }];
         Granted::of(grants, renewed.revision, arrived, arrived).map(Some)
     }
+}
+
+/// Whether an acquire asks for what its owner has. Of several attempts, the state machine knows the one that a mode or
+/// permits belong to.
+fn is_copy(acquire: &Acquire, held: &Grant) -> bool {
+    let names_claim = acquire.mode.is_some() || acquire.permits.is_some();
+    acquire.open.ttl.is_none_or(|ttl| ttl == held.ttl)
+        && acquire.mode.is_none_or(|mode| mode == held.mode)
+        && acquire.permits.is_none_or(|permits| permits == held.permits)
+        && (held.hold_count == 1 || !names_claim)
 }
 
 /// The span of an acquire; disabled if the call is not traced.

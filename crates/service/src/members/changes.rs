@@ -4,9 +4,10 @@
 //! (`raft::membership`). A trial run applies the command to a copy of this node's state.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
+use holdfast_raft::Leadership;
 use holdfast_types::{
     Address, ClusterId, Command, Entry, Invitation, Member, MemberAddresses, MembershipChange,
     MembershipRejection, NodeId, NodeOperation, Reason, Rejection, Reply, Right, SecretHash,
@@ -209,12 +210,15 @@ impl Service {
         }
         self.record_operation(NodeOperation::TransferLeadership { to }).await?;
         let deadline = self.deadline();
-        self.call_leader(TransferLeadership { to }, deadline).await?;
+        let from = self.leader().ok_or_else(|| self.no_leader())?;
+        self.call_leader(TransferLeadership { to, from }, deadline).await?;
+        // This node may learn of the new leader later than the old one.
+        let moves = to != Some(from) && view.voters.len() > 1;
+        let is_over = |now: &Leadership| now.leader.is_some_and(|leader| !moves || leader != from);
+        let give_up_at = deadline.min(Instant::now() + self.raft().leader_wait());
         let mut leadership = self.raft().leadership();
-        let known = leadership.wait_for(|now| now.leader.is_some());
-        let known = tokio::time::timeout_at(deadline.into(), known).await;
-        let leader = known.ok().and_then(Result::ok).and_then(|now| now.leader);
-        let leader = leader.ok_or_else(|| self.no_leader())?;
+        drop(tokio::time::timeout_at(give_up_at.into(), leadership.wait_for(is_over)).await);
+        let leader = self.leader().ok_or_else(|| self.no_leader())?;
         Ok(Response::new(leader, self.revision()))
     }
 

@@ -242,6 +242,7 @@ impl Service {
             })
             .map_err(Failure::Rejected)?;
         let mut wait = Wait::until(self, began + wait).renewing(session, ttl.as_duration());
+        let mut is_current = false;
         loop {
             let (now, seen) =
                 self.raft().read(|machine| (machine.round(&name), machine.revision()));
@@ -250,6 +251,11 @@ impl Service {
             };
             match wait.next(parked.woken()).await {
                 WaitEvent::Woken(_) | WaitEvent::Renewed { .. } => {}
+                // A lagging node must not report members that have left.
+                WaitEvent::Deadline if !is_current => {
+                    self.read_barrier().await?;
+                    is_current = true;
+                }
                 WaitEvent::Deadline => {
                     let what = NotYet::Inside { round, inside };
                     return Err(Failure::NotYet { what, waited: began.elapsed() });

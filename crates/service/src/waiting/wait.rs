@@ -92,7 +92,12 @@ impl Wait {
                 () = self.service.draining().cancelled() => return WaitEvent::Draining,
                 denied = credential_ended(&mut self.credential) => return WaitEvent::Denied(denied),
                 (began, renewed) = finished(&mut self.renewals) => match renewed {
-                    Ok(renewed) => return WaitEvent::Renewed { began, renewed },
+                    Ok(renewed) => {
+                        if let Some(renewals) = &mut self.renewals {
+                            renewals.follow(renewed.ttl.as_duration(), began);
+                        }
+                        return WaitEvent::Renewed { began, renewed };
+                    }
                     Err(Failure::Rejected(denied @ Rejection::Auth(_))) => {
                         return WaitEvent::Denied(denied);
                     }
@@ -116,6 +121,12 @@ impl Wait {
 impl WaiterRenewals {
     fn next_at(&self) -> Option<Instant> {
         self.in_flight.is_none().then_some(self.next_at)
+    }
+
+    /// Takes over a TTL that another call of the session has set.
+    fn follow(&mut self, ttl: Duration, began: Instant) {
+        self.period = ttl / 3;
+        self.next_at = self.next_at.min(began + self.period);
     }
 
     fn begin(&mut self, service: &Service) {
@@ -163,6 +174,13 @@ struct AbandonedEntry {
     _permit: WaiterPermit,
 }
 
+impl AbandonedEntry {
+    fn may_be_repeated(&self) -> bool {
+        let is_durable = matches!(&self.cancel, Command::Cancel(wait) if wait.session.is_durable());
+        self.anonymous.is_none() && !is_durable
+    }
+}
+
 impl AbandonedEntryGuard {
     pub(crate) fn new(
         service: &Service,
@@ -195,11 +213,11 @@ impl Drop for AbandonedEntryGuard {
     }
 }
 
-/// Cancels an abandoned entry. An anonymous session leaves immediately and releases its grant, if it has one. A named
-/// session keeps its entry until its wait would have ended, because its client may repeat the call. When the node
-/// drains, the entry stays, because the client calls another node.
+/// Cancels an abandoned entry. An anonymous session leaves immediately and releases its grant, if it has one. A durable wait
+/// leaves immediately too: nothing would end its hold. A named session keeps its entry until its wait would have ended,
+/// because its client may repeat the call. When the node drains, the entry stays, because the client calls another node.
 async fn cancel_abandoned(service: Service, left: AbandonedEntry) {
-    while left.anonymous.is_none() && Instant::now() < left.until {
+    while left.may_be_repeated() && Instant::now() < left.until {
         if is_over(&service, &left.cancel) {
             return;
         }
