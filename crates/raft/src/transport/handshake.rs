@@ -1,10 +1,9 @@
 //! The handshake on a connection between nodes, both sides.
 //!
-//! Both sides check the protocol version, the cluster, its feature level, the node id, and the data directory. The
-//! directory's
+//! Both sides check the protocol version, the cluster, its feature level, the node id, and the data directory, whose
 //! incarnation must match the log or the initial members (design D14). There are two exceptions. A bootstrap connection
 //! accepts an unregistered member, which an invited one proves with its secret, and the node remembers it until the leader
-//! registers it. A node that is behind the log accepts an id above all ids that it has applied, from its own cluster.
+//! registers it. A node that is behind the log accepts a caller from its own cluster that it has not applied yet.
 //! Bounds: one hello within [`HELLO_BOUND`]; one remembered incarnation and one refusal for each member.
 
 use std::collections::BTreeMap;
@@ -415,7 +414,6 @@ impl PeerHandshake {
                 self.check_invitation(member.as_ref(), hello)?;
                 self.unregistered.lock().insert(hello.from, hello.incarnation);
             }
-            // A node that is behind the log does not know the caller yet, or only its invitation.
             Registration::Newer | Registration::Unregistered(Some(_))
                 if !is_bootstrap && self.is_of_this_cluster(hello) => {}
             registration @ (Registration::Registered(_)

@@ -294,9 +294,9 @@ mod tests {
         assert_eq!(asking(&members, SECRET, EMPTIED_SILENCE), None, "it will join");
         assert_eq!(asking(&members, other, EMPTIED_SILENCE.mul_f64(0.999)), None);
         let address = Address::parse("other:7401").unwrap();
-        let elsewhere =
+        let addresses =
             MemberAddresses { peer: address.clone(), http: address.clone(), zookeeper: address };
-        members[3].1.addresses = Some(elsewhere);
+        members[3].1.addresses = Some(addresses);
         assert_eq!(asking(&members, other, EMPTIED_SILENCE), None, "of another machine");
     }
 
