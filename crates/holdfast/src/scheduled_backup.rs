@@ -11,7 +11,8 @@ use holdfast_api::format_time;
 use holdfast_cli::new_file::{Existing, NewFile};
 use holdfast_raft::free_bytes;
 use holdfast_service::Service;
-use holdfast_types::Stamp;
+use holdfast_types::{ClusterId, NodeId, Revision, Stamp};
+use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
 use crate::commands::backup::Encryption;
@@ -27,55 +28,76 @@ const SUFFIX: &str = ".backup";
 /// The suffix of a file that is encrypted.
 const ENCRYPTED: &str = ".backup.age";
 
-/// Makes the backups of this node. They leave `disk_reserve` bytes of their disk free, which may be that of the log.
+/// Makes the backups of this node. They leave `disk_reserve` bytes of their disk free, which may be that of the log. A
+/// directory that does not answer must not block the runtime.
 pub(crate) async fn make_scheduled_backups(
     config: BackupConfig,
     disk_reserve: u64,
     cluster: String,
     node: Service,
 ) {
-    let prefix = format!("{cluster}-node{}-", node.node());
-    let schedule = BackupSchedule { config, prefix, disk_reserve };
     let started = Instant::now();
-    let mut newest = schedule.age_of_newest().map(|age| (age, started));
-    let mut not_before = started;
+    let mut schedule = BackupSchedule { config, prefix: String::new(), disk_reserve };
+    let (mut newest, mut not_before) = (None, started);
+    // The newest file, while older ones have to be removed.
+    let mut kept: Option<PathBuf> = None;
     loop {
         sleep(CHECK_EVERY).await;
+        let Some(id) = node.cluster_id() else { continue };
+        let prefix = prefix(&cluster, id, node.node());
+        if schedule.prefix != prefix {
+            schedule.prefix = prefix;
+            let age = block_in_place(|| schedule.age_of_newest());
+            newest = age.map(|age| (age, Instant::now()));
+        }
         // The clock of the machine can be set back.
         let own_age = newest.map(|(age, at)| age + at.elapsed());
-        let (leads, last) = (node.leads(), node.last_backup_age());
-        match turn(own_age, last, schedule.config.every, leads) {
+        let (leads, last) = (node.leads() && !node.is_only_member(), node.last_backup_age());
+        let turn = turn(own_age, last, schedule.config.every, leads);
+        if turn == BackupTurn::LeavesToOthers && kept.is_none() {
             // The cluster has a backup, so the failure of this node is over.
-            BackupTurn::LeavesToOthers => {
-                node.set_backup_failure(None);
-                continue;
-            }
-            BackupTurn::Makes if Instant::now() >= not_before => {}
-            BackupTurn::Makes | BackupTurn::Waits => continue,
+            node.set_backup_failure(None);
+        }
+        let is_due = turn == BackupTurn::Makes || kept.is_some();
+        if !is_due || Instant::now() < not_before {
+            continue;
         }
         // A node that has just started learns the leader first.
         if node.leader().is_none() && started.elapsed() < RETRY_AFTER {
             continue;
         }
-        let interrupted = schedule.remove_interrupted();
-        let failure = match schedule.make(&node).await {
-            Ok(path) => {
-                newest = Some((Duration::ZERO, Instant::now()));
-                tracing::info!(file = %path.display(), "made a scheduled backup");
-                // A removal that failed is no reason for another backup, which would fill the disk.
-                let removed = interrupted.and(schedule.remove_oldest(&path));
-                let failure = removed.map_err(|reason| format!("a backup was made, but {reason}"));
-                failure
-                    .inspect_err(|reason| tracing::error!(reason, "failed to remove old backups"))
+        not_before = Instant::now() + RETRY_AFTER;
+        if turn == BackupTurn::Makes {
+            match schedule.make(&node).await {
+                Ok(path) => {
+                    newest = Some((Duration::ZERO, Instant::now()));
+                    tracing::info!(file = %path.display(), "made a scheduled backup");
+                    kept = Some(path);
+                }
+                Err(reason) => {
+                    tracing::error!(reason, "a scheduled backup failed");
+                    node.set_backup_failure(Some(reason));
+                    continue;
+                }
             }
-            Err(reason) => {
-                not_before = Instant::now() + RETRY_AFTER;
-                tracing::error!(reason, "a scheduled backup failed");
-                Err(reason)
-            }
-        };
-        node.set_backup_failure(failure.err());
+        }
+        // A removal that fails is no reason for another backup, which would fill the disk.
+        let Some(file) = &kept else { continue };
+        let removed =
+            block_in_place(|| schedule.remove_interrupted().and(schedule.remove_oldest(file)));
+        let failure = removed.map_err(|reason| format!("a backup was made, but {reason}")).err();
+        match &failure {
+            Some(reason) => tracing::error!(reason, "failed to remove old backups"),
+            None => (kept, not_before) = (None, started),
+        }
+        node.set_backup_failure(failure);
     }
+}
+
+/// The first part of the name of each file of a node. A cluster that was restored, or that started empty, has another id, so it
+/// removes no file of the earlier one.
+fn prefix(cluster: &str, id: ClusterId, node: NodeId) -> String {
+    format!("{cluster}-{:08x}-node{node}-", id.0 >> 96)
 }
 
 /// What a node does about its next backup.
@@ -106,34 +128,54 @@ struct BackupSchedule {
 }
 
 impl BackupSchedule {
-    /// Makes one backup. Returns its path.
+    /// Makes one backup. Returns its path. The audit trail has a record of it, so the directory is checked first.
     async fn make(&self, node: &Service) -> Result<PathBuf, String> {
-        let (mut stream, revision) =
-            node.scheduled_backup().await.map_err(|failure| failure.to_string())?;
-        let path = self.config.directory.join(self.name(SystemTime::now()));
-        let mut file =
-            NewFile::secret(&path, Existing::Replaced).map_err(|error| error.to_string())?;
+        let file = block_in_place(|| {
+            // A failure is reported after the backup.
+            self.remove_interrupted().ok();
+            self.check_space()?;
+            let path = self.config.directory.join(self.name(SystemTime::now()));
+            NewFile::secret(&path, Existing::Replaced).map_err(|error| error.to_string())
+        });
+        let mut file = file?;
+        let written = self.write(node, &mut file).await;
+        let (path, revision, bytes) = block_in_place(|| {
+            let (revision, bytes) = match written {
+                Ok(written) => written,
+                Err(reason) => {
+                    drop(file);
+                    return Err(reason);
+                }
+            };
+            let path = file.publish_verified().map_err(|error| error.to_string())?;
+            Ok((path, revision, bytes))
+        })?;
+        node.record_backup(revision, bytes).await;
+        Ok(path)
+    }
+
+    /// Returns the revision of the backup, and its bytes before the encryption.
+    async fn write(&self, node: &Service, file: &mut NewFile) -> Result<(Revision, u64), String> {
         let mut encryption =
             Encryption::to(self.config.recipient.as_ref()).map_err(|error| error.to_string())?;
+        let (mut stream, revision) =
+            node.scheduled_backup().await.map_err(|failure| failure.to_string())?;
         let (mut bytes, mut checked) = (0, 0);
-        self.check_space()?;
         while let Some(piece) = stream.next().await {
             let piece = piece.map_err(|error| format!("no backup: {error}"))?;
             bytes += piece.len() as u64;
-            if bytes - checked >= CHECK_SPACE_EVERY {
-                self.check_space()?;
-                checked = bytes;
-            }
-            tokio::task::block_in_place(|| file.write(&encryption.next(&piece)?))
-                .map_err(|error| error.to_string())?;
+            block_in_place(|| {
+                if bytes - checked >= CHECK_SPACE_EVERY {
+                    self.check_space()?;
+                    checked = bytes;
+                }
+                let piece = encryption.next(&piece).map_err(|error| error.to_string())?;
+                file.write(&piece).map_err(|error| error.to_string())
+            })?;
         }
-        tokio::task::block_in_place(|| {
-            file.write(&encryption.end()?)?;
-            file.publish_verified()
-        })
-        .map_err(|error| error.to_string())?;
-        node.record_backup(revision, bytes).await;
-        Ok(path)
+        let end = encryption.end().map_err(|error| error.to_string())?;
+        block_in_place(|| file.write(&end)).map_err(|error| error.to_string())?;
+        Ok((revision, bytes))
     }
 
     /// Fails if the disk of the backups has less free space than the reserve.
@@ -306,12 +348,33 @@ mod tests {
         assert_eq!(schedule.files().unwrap(), [stuck, late, newest]);
     }
 
+    /// A restored cluster, and a new one of the same name.
+    #[test]
+    fn the_files_of_another_cluster_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut schedule = schedule(dir.path());
+        let [before, after] = [1 << 96, 2 << 96].map(|id| prefix("prod", ClusterId(id), NodeId(1)));
+        assert_eq!(before, "prod-00000001-node1-");
+        schedule.prefix = before;
+        let other = dir.path().join(name_at(&schedule, 5));
+        fs::write(&other, "").unwrap();
+        schedule.prefix = after;
+        assert_eq!(schedule.age_of_newest(), None, "a backup is due");
+        let own = [10, 20, 30].map(|second| dir.path().join(name_at(&schedule, second)));
+        for file in &own {
+            fs::write(file, "").unwrap();
+        }
+        schedule.remove_oldest(&own[2]).unwrap();
+        assert!(other.exists() && !own[0].exists() && own[1].exists());
+    }
+
     #[test]
     fn a_directory_that_does_not_exist_is_an_error() {
         let directory = PathBuf::from("/nonexistent/backups");
         let config =
             BackupConfig { every: Duration::from_secs(1), directory, keep: 1, recipient: None };
         let schedule = BackupSchedule { config, prefix: String::new(), disk_reserve: 0 };
+        assert!(schedule.check_space().is_err());
         assert!(schedule.remove_interrupted().unwrap_err().contains("/nonexistent/backups"));
     }
 

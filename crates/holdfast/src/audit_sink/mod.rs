@@ -160,13 +160,21 @@ pub(crate) fn start(
 }
 
 async fn run(mut copy: AuditCopy, service: Service) {
-    let target = copy.target.name();
     let mut changes = service.audit_changes();
-    let (mut failed, mut behind_since) = (false, None);
+    let mut state = AuditSinkState {
+        target: copy.target.name(),
+        written: copy.position.number,
+        error: None,
+        behind_since: None,
+        lost_at: copy.lost_at,
+    };
     loop {
         changes.borrow_and_update();
         let batch = service.audit_batch(copy.position.number, BATCH);
         let newest = batch.newest;
+        // A write to a file system that does not answer never ends.
+        state.count_behind(newest);
+        service.set_audit_sink(state.clone());
         // A full disk or a silent server must not block the runtime.
         let writing = tokio::task::spawn_blocking(move || {
             let written = copy.write(batch);
@@ -174,26 +182,19 @@ async fn run(mut copy: AuditCopy, service: Service) {
         });
         let Ok((back, written)) = writing.await else { return };
         copy = back;
-        let error = written.as_ref().err().map(ToString::to_string);
-        if error.is_some() != failed {
-            failed = error.is_some();
-            if let Some(error) = &error {
-                tracing::error!(destination = target, error, "cannot write the audit trail");
+        let failed = state.error.is_some();
+        state.error = written.as_ref().err().map(ToString::to_string);
+        if state.error.is_some() != failed {
+            let destination = &state.target;
+            if let Some(error) = &state.error {
+                tracing::error!(destination, error, "cannot write the audit trail");
             } else {
-                tracing::info!(destination = target, "writing the audit trail again");
+                tracing::info!(destination, "writing the audit trail again");
             }
         }
-        let number = copy.position.number;
-        behind_since = (number < newest).then(|| behind_since.unwrap_or_else(Instant::now));
-        let lost_at = copy.lost_at;
-        let target = target.clone();
-        service.set_audit_sink(AuditSinkState {
-            target,
-            written: number,
-            error,
-            behind_since,
-            lost_at,
-        });
+        (state.written, state.lost_at) = (copy.position.number, copy.lost_at);
+        state.count_behind(newest);
+        service.set_audit_sink(state.clone());
         match written {
             Ok(true) => {}
             Ok(false) => drop(tokio::time::timeout(RETRY, changes.changed()).await),

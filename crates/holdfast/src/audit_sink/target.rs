@@ -90,13 +90,19 @@ impl FileCopy {
             self.rotate()?;
         }
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_data()
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+        if written.is_err() {
+            // The next attempt writes all lines again.
+            file.set_len(size).ok();
+        }
+        written
     }
 
     fn rotate(&self) -> io::Result<()> {
         let older = |number: usize| PathBuf::from(format!("{}.{number}", self.path.display()));
-        for number in (0..self.files).rev() {
+        // If the current file cannot be renamed, each attempt after the first one moves no older file.
+        let free = (1..=self.files).find(|number| !older(*number).exists());
+        for number in (0..free.unwrap_or(self.files)).rev() {
             let from = if number == 0 { self.path.clone() } else { older(number) };
             match std::fs::rename(from, older(number + 1)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

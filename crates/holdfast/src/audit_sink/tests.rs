@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 
+use holdfast_lab::{Tmpfs, is_root};
 use holdfast_types::{
     AuditAction, AuditEvicted, AuditHash, AuditItem, AuditRecord, ClusterId, Credential, Revision,
     RoleName,
@@ -219,4 +220,59 @@ fn a_syslog_server_that_restarts_gets_the_next_messages() {
 fn copy_connection(copy: &AuditCopy) -> std::net::TcpStream {
     let CopyTarget::Syslog(syslog) = &copy.target else { panic!("no syslog") };
     syslog.connection.as_ref().unwrap().try_clone().unwrap()
+}
+
+/// An administrator may make the file append-only.
+#[test]
+fn a_file_that_cannot_be_renamed_costs_no_older_file() {
+    if !is_root("an append-only file") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let attribute = |sign: &str| {
+        let mut chattr = std::process::Command::new("chattr");
+        let changed = chattr.arg(format!("{sign}a")).arg(path("audit.jsonl")).status();
+        changed.is_ok_and(|status| status.success())
+    };
+    let mut copy = open(directory.path(), file(directory.path(), 3));
+    write(&mut copy, &batch(1..=1));
+    for (name, content) in [("audit.jsonl.1", "one"), ("audit.jsonl.2", "two")] {
+        std::fs::write(path(name), content).unwrap();
+    }
+    if !attribute("+") {
+        eprintln!("SKIPPED: an append-only file: the file system has none");
+        return;
+    }
+    let all = batch(2..=40);
+    for _ in 0..4 {
+        copy.write(all.clone()).unwrap_err();
+    }
+    assert!(attribute("-"));
+    let kept = ["audit.jsonl.2", "audit.jsonl.3"].map(|name| std::fs::read(path(name)).unwrap());
+    assert_eq!(kept, [b"one", b"two"]);
+    copy.write(all).unwrap();
+    assert_eq!(numbers(&path("audit.jsonl.1")), [1]);
+}
+
+#[test]
+fn a_write_that_fails_leaves_no_lines_that_the_next_one_repeats() {
+    if !is_root("a full disk") {
+        return;
+    }
+    let disk = Tmpfs::mount(1);
+    let position = tempfile::tempdir().unwrap();
+    let path = disk.path().join("audit.jsonl");
+    let copied = FileCopy::new(path.clone(), 1 << 20, 9);
+    let mut copy = open(position.path(), CopyTarget::File(copied));
+    write(&mut copy, &batch(1..=1));
+    let other = disk.path().join("other");
+    // One page of the file has space.
+    assert!(std::fs::write(&other, vec![0; 2 << 20]).is_err());
+    for _ in 0..2 {
+        copy.write(batch(2..=200)).unwrap_err();
+    }
+    std::fs::remove_file(other).unwrap();
+    write(&mut copy, &batch(1..=3));
+    assert_eq!(numbers(&path), [1, 2, 3]);
 }

@@ -25,6 +25,12 @@ pub struct AuditSinkState {
 }
 
 impl AuditSinkState {
+    /// Records whether it has every record up to `newest`.
+    pub fn count_behind(&mut self, newest: u64) {
+        let is_behind = self.written < newest;
+        self.behind_since = is_behind.then(|| self.behind_since.unwrap_or_else(Instant::now));
+    }
+
     pub(crate) fn problem(&self, newest: u64, now: Instant) -> Option<String> {
         let Self { target, written, error, behind_since, lost_at } = self;
         let unwritten = newest.saturating_sub(*written);

@@ -76,6 +76,11 @@ impl Service {
         self.raft().members()
     }
 
+    /// Whether the cluster has no other node.
+    pub fn is_only_member(&self) -> bool {
+        self.members().len() <= 1
+    }
+
     /// Invites a member. `None` after a trial run.
     ///
     /// # Errors
@@ -100,7 +105,8 @@ impl Service {
         let joining = addresses.clone();
         let change = MembershipChange::Invite { addresses, zone, role, invitation, replaces };
         let invited = self.change_members(change, mode.dry_run, Reply::into_member_invited).await?;
-        let (cluster_id, cluster) = (self.cluster_id()?, self.parts.cluster.clone());
+        let (cluster_id, cluster) =
+            (self.cluster_id().ok_or(Failure::NoLeader)?, self.parts.cluster.clone());
         let mut members = self.members();
         Ok(invited.map(|node| {
             let node = node?;
@@ -275,8 +281,9 @@ impl Service {
         Ok(())
     }
 
-    fn cluster_id(&self) -> Result<ClusterId, Failure> {
-        self.raft().read(Machine::cluster_id).ok_or(Failure::NoLeader)
+    /// `None` before the bootstrap.
+    pub fn cluster_id(&self) -> Option<ClusterId> {
+        self.raft().read(Machine::cluster_id)
     }
 }
 
