@@ -84,18 +84,21 @@ impl Guard {
             let reason = "a guard keeps at least one permit: release the guard to give back all";
             return Err(Error::InvalidArgument(reason.to_owned()));
         }
-        let name = HoldName::Token(self.token());
         let of = (self.lock(), self.session(), self.entry.owner.as_ref());
-        let calls = &self.hold.session.calls;
-        let send =
-            async |request| calls.send(&release_permits_call(of, (name, permits), request)).await;
-        self.hold.session.numbered_calls.send(send).await?;
-        self.hold.grant.send_modify(|grant| {
-            let grant = Arc::make_mut(grant);
-            grant.permits = left;
-            grant.slots.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-        });
-        Ok(())
+        let (all, mut kept) = (self.grant(), self.grant());
+        Arc::make_mut(&mut kept).permits = left;
+        Arc::make_mut(&mut kept).slots.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        let send = async |request| {
+            // The cluster may grant the other slots before its answer arrives.
+            self.hold.grant.send_replace(kept.clone());
+            let call = release_permits_call(of, (HoldName::Token(all.token), permits), request);
+            let delivery = self.hold.session.calls.answer(&call).await;
+            if delivery.result.is_err() && !delivery.in_doubt {
+                self.hold.grant.send_replace(all.clone());
+            }
+            delivery.result.map(drop)
+        };
+        self.hold.session.numbered_calls.send(send).await
     }
 
     /// Releases the lock and waits for the confirmation.

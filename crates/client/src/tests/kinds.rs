@@ -112,6 +112,33 @@ async fn an_upgrade_shows_its_new_token_in_every_view_and_a_downgrade_keeps_it()
     assert!(acquired < changes[0].1 && changes[0].1 < changes[1].1, "{changes:?}");
 }
 
+/// The cluster grants the highest slots to others as soon as it executes the call.
+#[tokio::test]
+async fn slots_that_may_be_given_back_are_no_longer_listed() {
+    let hanging = Some((HANG, String::new()));
+    let forbidden = Some(problem("forbidden", 403, false));
+    let done = Some((204, String::new()));
+    let cases = [(hanging, false, 1), (None, false, 1), (forbidden, false, 3), (done, true, 1)];
+    for (answer, is_given, left) in cases {
+        let (address, _) = node(move |_, line| match line {
+            line if is_acquire(line) => {
+                let granted = grant(7, 0, 30_000);
+                let slots = r#""permits":3,"slots":[0,2,5],"revision""#;
+                Some((200, granted.replace(r#""revision""#, slots)))
+            }
+            line if line.starts_with("DELETE ") => answer.clone(),
+            line => default_answer(line, ""),
+        })
+        .await;
+        let client = client([address]).request_timeout(Duration::from_millis(300));
+        let mut guard = client.lock("job").permits(3).limit(8).acquire().await.unwrap();
+        let giving = guard.release_permits(2);
+        let given = tokio::time::timeout(Duration::from_millis(200), giving).await;
+        assert_eq!(given.is_ok_and(|given| given.is_ok()), is_given);
+        assert_eq!((guard.permits(), guard.slots()), (left, [0, 2, 5][..left as usize].to_vec()));
+    }
+}
+
 #[tokio::test]
 async fn a_reentry_names_the_mode_of_its_guard() {
     let (client, lines) = upgrading(|_| Some((200, granted(7, "exclusive")))).await;
