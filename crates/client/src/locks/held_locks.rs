@@ -144,12 +144,13 @@ impl HeldLocks {
         names.join(",")
     }
 
-    /// The entries of each acquire, which one call releases.
+    /// The entries of each acquire, which one call releases. A transferred hold has no attempt, and so a call of its own.
     fn by_acquire(&self) -> Vec<(Arc<Session>, Vec<Arc<ClientQueueEntry>>)> {
         let mut groups: Vec<(Arc<Session>, Vec<Arc<ClientQueueEntry>>)> = Vec::new();
         for Hold { session, entry, .. } in &self.holds {
             let is_same = |(other, entries): &&mut (Arc<Session>, Vec<Arc<ClientQueueEntry>>)| {
                 Arc::ptr_eq(other, session)
+                    && entry.attempt().is_some()
                     && entries.iter().all(|e| e.attempt() == entry.attempt())
             };
             match groups.iter_mut().find(is_same) {

@@ -90,6 +90,40 @@ async fn an_acquire_with_an_unknown_outcome_is_released() {
     until("it is released", || requests(&lines, "DELETE /v1/locks?name=a&name=b&") == 1).await;
 }
 
+/// The cluster releases several locks in one call only by their common attempt.
+#[tokio::test]
+async fn transferred_locks_are_released_by_one_call_each() {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let recorded = lines.clone();
+    let (address, _) = node(move |_, line| {
+        recorded.lock().unwrap().push(line.to_owned());
+        let (lock, token) = if line.contains("/v1/locks/a") { ("a", 7) } else { ("b", 8) };
+        let held = format!(
+            r#"{{"lock":"{lock}","mode":"exclusive","held":true,"holders":[{{"session":"me","token":{token},"held_for_ms":1,
+            "hold_count":1,"labels":{{}}}}],"holders_total":1,"waiters":0,"queue":[],"last_token":{token}}}"#
+        );
+        Some(match line {
+            line if is_acquire(line) => (200, grant(token, 0, 30_000).replace("job", lock)),
+            line if line.starts_with("GET /v1/locks/") => (200, held),
+            line if line.starts_with("DELETE /v1/locks?") => problem("invalid-argument", 400, false),
+            line if line.starts_with("DELETE") => (204, String::new()),
+            _ => (200, session("", 30_000)),
+        })
+    })
+    .await;
+    let client = Client::builder([address]).named_session("me").build().unwrap();
+    let received = async |lock| client.lock(lock).receive_transfer().await.unwrap().unwrap();
+    let released = |count| {
+        let calls = ["a?session=me&token=7 ", "b?session=me&token=8 "];
+        calls.iter().all(|call| requests(&lines, &format!("DELETE /v1/locks/{call}")) == count)
+    };
+    let both = MultiGuard::from(received("a").await).join(received("b").await.into());
+    both.release().await.unwrap();
+    assert!(released(1), "{lines:?}");
+    drop(MultiGuard::from(received("a").await).join(received("b").await.into()));
+    until("the dropped locks are released", || released(2)).await;
+}
+
 /// A client of a node that grants token 7 and answers the n-th hand-over with `answer`; and the request lines.
 async fn handing(
     answer: impl Fn(usize) -> Option<(u16, String)> + Send + Sync + 'static,
