@@ -146,11 +146,7 @@ impl ClientRuntime {
     }
 
     /// Returns the output of a future, or `None` after `timeout`.
-    fn within<T>(
-        &self,
-        timeout: Duration,
-        future: impl Future<Output = T>,
-    ) -> Result<Option<T>, Error> {
+    fn within<F: Future>(&self, timeout: Duration, future: F) -> Result<Option<F::Output>, Error> {
         self.block_on(async { Ok(tokio::time::timeout(timeout, future).await.ok()) })
     }
 }
@@ -479,7 +475,9 @@ impl Guard {
 impl MultiGuard {
     /// Waits up to `timeout` for the loss of a lock; `None` if all are still held.
     pub fn lost_within(&self, timeout: Duration) -> Option<(LockName, Loss)> {
-        self.runtime.within(timeout, self.value.lost()).ok().flatten()
+        let loss = |hold: &Hold| Some((hold.lock().clone(), hold.ensure().err()?));
+        let waited = self.runtime.within(timeout, self.value.lost());
+        waited.unwrap_or_else(|_| self.holds().find_map(loss))
     }
 
     /// Waits up to `timeout` for a release request of one of the locks.

@@ -277,6 +277,25 @@ async fn the_deadline_of_a_multi_lock_is_the_earliest_and_moves_both_ways() {
     assert!(both.hold("a").unwrap().is_held());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_blocking_client_reports_the_loss_of_a_multi_lock_inside_a_runtime() {
+    let (address, _) = node(|_, line| match line {
+        line if line.starts_with("POST /v1/locks?") => Some((200, both())),
+        line => default_answer(line, ""),
+    })
+    .await;
+    let (max, long) = (Duration::from_millis(100), Duration::from_secs(10));
+    let work = move || {
+        let client = blocking::Client::new([address]).unwrap();
+        let both = client.lock_many(["a", "b"]).max_hold(max).acquire().unwrap();
+        both.lost_within(long).unwrap();
+        both
+    };
+    let both = tokio::task::spawn_blocking(|| std::thread::spawn(work).join().unwrap()).await;
+    let (lock, loss) = both.unwrap().lost_within(long).unwrap();
+    assert_eq!((lock.as_str(), loss), ("a", Loss::MaxHoldExceeded { max }));
+}
+
 #[tokio::test]
 async fn the_token_of_a_multi_lock_ignores_a_lock_that_was_released_alone() {
     let (client, lines) = granting(r#"{"lock":"a","token":7},{"lock":"b","token":8}"#).await;
