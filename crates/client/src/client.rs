@@ -206,16 +206,23 @@ impl Client {
         self.calls.get("/v1/alarms").await
     }
 
-    /// Closes a session, which releases everything it holds.
+    /// Closes a session, which releases everything it holds; not one that another client opened after that of this client.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the session had already expired; otherwise see [`Error`].
+    /// [`Error::Lost`] if there is no session of the name; otherwise see [`Error`].
     pub async fn close_session(&self, session: &SessionName) -> Result<(), Error> {
-        let open = self.calls.get::<SessionBody>(session_path(session)).await;
-        let incarnation = open.map(|open| open.incarnation).ok();
+        let incarnation = match self.sessions.used_incarnation(session).await {
+            Some(used) => Some(used),
+            None => match self.calls.get::<SessionBody>(session_path(session)).await {
+                Ok(open) => Some(open.incarnation),
+                // A read of an expired session returns no incarnation.
+                Err(Error::Lost(_)) => None,
+                Err(error) => return Err(error),
+            },
+        };
         let closed = self.calls.close(session, incarnation).await;
-        if matches!(closed, Ok(()) | Err(Error::Lost(_))) {
-            self.sessions.forget(session).await;
+        if let (Some(incarnation), Ok(()) | Err(Error::Lost(_))) = (incarnation, &closed) {
+            self.sessions.forget(session, incarnation).await;
         }
         closed
     }

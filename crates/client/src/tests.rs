@@ -143,6 +143,7 @@ fn default_answer(line: &str, holds: &str) -> Option<(u16, String)> {
     Some(match line.split(' ').next() {
         Some("PUT" | "POST") => (200, session(holds, 30_000)),
         Some("DELETE") => (204, String::new()),
+        Some("GET") if line.starts_with("GET /v1/sessions/") => (200, session(holds, 30_000)),
         _ => (200, free.to_owned()),
     })
 }
@@ -221,6 +222,54 @@ async fn the_close_of_a_session_that_has_ended_is_no_error() {
     let client = client([address]);
     let _open = client.session().await.unwrap();
     client.close().await.unwrap();
+}
+
+/// Another client of the named session acknowledged its end, and opened it again as incarnation 4.
+#[tokio::test]
+async fn the_close_of_a_session_that_has_ended_leaves_a_later_one_of_its_name() {
+    let lines: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let recorded = lines.clone();
+    let (address, _) = node(move |_, line| {
+        recorded.lock().unwrap().push(line.to_owned());
+        let later = || session("", 30_000).replace(r#""incarnation":3"#, r#""incarnation":4"#);
+        match line.split(' ').next() {
+            Some("POST") => Some(problem("session-expired", 410, false)),
+            Some("GET") => Some((200, later())),
+            _ => default_answer(line, ""),
+        }
+    })
+    .await;
+    let client = Client::builder([address]).named_session("me").build().unwrap();
+    client.session().await.unwrap().lost().await;
+    client.close_session(&SessionName::new("me").unwrap()).await.unwrap();
+    let _opened = client.session().await.unwrap();
+    let lines = lines.lock().unwrap();
+    let calls =
+        |start: &str| -> Vec<_> { lines.iter().filter(|line| line.starts_with(start)).collect() };
+    let closes = calls("DELETE ");
+    assert!(closes.len() == 1 && closes[0].contains("/me?incarnation=3 "), "{lines:?}");
+    assert!(!calls("PUT ")[1].contains("incarnation="), "{lines:?}");
+}
+
+/// A copy of a close without an incarnation could close a later session of the same name.
+#[tokio::test]
+async fn a_session_whose_incarnation_is_unknown_is_closed_by_one_call() {
+    for (status, code, closes) in [(410, "session-expired", 1), (503, "no-leader", 0)] {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counter = count.clone();
+        let (address, _) = node(move |_, line| {
+            if line.starts_with("GET ") {
+                return Some(problem(code, status, status == 503));
+            }
+            counter.fetch_add(1, Ordering::SeqCst);
+            None
+        })
+        .await;
+        let client = client([address]).request_timeout(Duration::from_millis(500));
+        let error = client.close_session(&SessionName::new("me").unwrap()).await.unwrap_err();
+        assert_eq!(matches!(error, Error::OutcomeUnknown(_)), closes > 0, "{error:?}");
+        assert_eq!(count.load(Ordering::SeqCst), closes, "{code}");
+    }
 }
 
 #[tokio::test]

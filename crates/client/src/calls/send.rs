@@ -74,14 +74,14 @@ impl Calls {
         self.deliver(&call).await.json().result
     }
 
-    /// Closes a session. With an `incarnation`, a late copy of the call closes no later session of the same name.
+    /// Closes a session. Only with an `incarnation` may the call have copies, which close no later session of the name.
     pub(crate) async fn close(
         &self,
         session: &SessionName,
         incarnation: Option<SessionId>,
     ) -> Result<(), Error> {
         let query = Query::default().with_some(&CLOSED_INCARNATION, incarnation.as_ref());
-        let copies = if incarnation.is_some() { Copies::Harmless } else { Copies::Repeatable };
+        let copies = if incarnation.is_some() { Copies::Harmless } else { Copies::Never };
         let call = Call::new(Method::DELETE, query.target(&session_path(session))).copies(copies);
         self.send(&call).await
     }

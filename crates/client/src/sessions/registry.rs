@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use holdfast_types::{Labels, SessionName, Ttl, millis};
+use holdfast_types::{Labels, SessionId, SessionName, Ttl, millis};
 use tokio::sync::Mutex;
 
 use crate::calls::send::{Calls, SessionSettings};
@@ -68,8 +68,7 @@ impl Sessions {
         }
         let (name, is_own) = self.name()?;
         let labels = Labels::new(self.labels.clone()).map_err(argument)?;
-        let ended = open.get(&ttl).filter(|_| !is_own);
-        let incarnation = ended.map(|session| session.incarnation);
+        let incarnation = open.get(&ttl).filter(|_| !is_own).map(|ended| ended.incarnation);
         let settings = SessionSettings { ttl, labels, incarnation };
         let session = Session::open(calls.clone(), name, is_own, &settings).await?;
         session.runtime.spawn(renewal::renew_while_used(session.clone()));
@@ -80,9 +79,13 @@ impl Sessions {
         Ok(session_use)
     }
 
-    /// Forgets the sessions of this name, which the caller has closed: the next use opens a new one.
-    pub(crate) async fn forget(&self, name: &SessionName) {
-        self.open.lock().await.retain(|_, session| session.name != *name);
+    pub(crate) async fn used_incarnation(&self, name: &SessionName) -> Option<SessionId> {
+        self.open.lock().await.values().find(|used| used.name == *name).map(|used| used.incarnation)
+    }
+
+    /// Forgets a session that the caller has closed: the next use of the name opens a new one.
+    pub(crate) async fn forget(&self, name: &SessionName, incarnation: SessionId) {
+        self.open.lock().await.retain(|_, session| session.id() != (name, incarnation));
     }
 
     pub(crate) fn is_closed(&self) -> bool {
