@@ -12,6 +12,11 @@ pub(crate) const CLOCK_CHECK: Duration = Duration::from_millis(500);
 /// The two clocks are read in sequence, so a smaller difference shows no suspension.
 const READ_GAP: Duration = Duration::from_millis(20);
 
+/// Returns the end of a time limit that begins now, at most ten years later: `Duration::MAX` would overflow the clock.
+pub(crate) fn end_of(limit: Duration) -> Instant {
+    Instant::now() + limit.min(Duration::from_hours(24 * 3_650))
+}
+
 /// The clock that advances during a suspension, and the clock of the timers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {

@@ -158,7 +158,7 @@ impl HttpClient {
     /// # Errors
     /// [`SendError`] if no complete answer arrived within the timeout.
     pub async fn send(&self, request: HttpRequest) -> Result<HttpResponse, SendError> {
-        let until = Instant::now() + request.timeout;
+        let until = crate::clock::end_of(request.timeout).into();
         let whole = async {
             let (mut answer, pool) = self.begin(&request, until).await?;
             let body = answer.rest().await?;
@@ -175,7 +175,7 @@ impl HttpClient {
     /// # Errors
     /// [`SendError`] if no response headers arrived within the timeout.
     pub async fn open_stream(&self, request: HttpRequest) -> Result<StreamedAnswer, SendError> {
-        let until = Instant::now() + request.timeout;
+        let until = crate::clock::end_of(request.timeout).into();
         let begun = timeout_at(until, self.begin(&request, until)).await;
         begun.map_err(|_| SendError::late(true))?.map(|(answer, _)| answer)
     }
@@ -221,7 +221,7 @@ impl Pools {
     }
 
     async fn open(&self, pool: &Pool, until: Instant) -> Result<Connection, SendError> {
-        let until = until.min(Instant::now() + self.connect_timeout);
+        let until = until.min(crate::clock::end_of(self.connect_timeout).into());
         timeout_at(until, pool.open()).await.map_err(|_| SendError::late(false))?
     }
 }

@@ -83,7 +83,7 @@ impl Observer {
         loop {
             let Some(stream) = &mut self.stream else {
                 let timeout = self.calls.request_timeout;
-                self.open(*until.get_or_insert_with(|| Instant::now() + timeout)).await?;
+                self.open(*until.get_or_insert_with(|| crate::clock::end_of(timeout))).await?;
                 continue;
             };
             let nodes = &self.calls.nodes;

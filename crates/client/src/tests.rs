@@ -430,6 +430,38 @@ async fn names_are_checked_before_anything_is_sent() {
     }
 }
 
+#[tokio::test]
+async fn the_longest_duration_is_no_limit() {
+    const BODY: &str = r#"{"latch":"x","left":true,"barrier":"x","generation":1,"index":0,"parties":1,"revision":1}"#;
+    let latch = BODY.replace("true", "0,\"count\":1,\"open\":true,\"promised\":0");
+    let (address, _) = node(move |_, line| match line {
+        line if is_acquire(line) => Some((200, grant(7, 0, 30_000))),
+        line if line.starts_with("GET /v1/latches/") => Some((200, latch.clone())),
+        line if line.contains("barriers/") => Some((200, BODY.to_owned())),
+        line if line.starts_with("GET /v1/elections/") => Some(problem("forbidden", 403, false)),
+        line => default_answer(line, ""),
+    })
+    .await;
+    let client = client([address.clone()]).request_timeout(Duration::MAX);
+    acquire(&client).await.unwrap().release().await.unwrap();
+    client.call_raw(&Call::get("/v1/locks/job").wait(Duration::MAX)).await.unwrap();
+    let _download = client.download("/v1/cluster/backup").await.unwrap();
+    let (job, owner) =
+        (LockName::new("job").unwrap(), holdfast_types::Owner::new("carol").unwrap());
+    client.hold_durably(&job, &owner, &Reason::new("x").unwrap(), Duration::MAX).await.unwrap();
+    client.latch("x").wait(Duration::MAX).await.unwrap();
+    client.barrier("x", 1).arrive(Duration::MAX).await.unwrap();
+    let inside = client.double_barrier("x", 1).enter(Duration::MAX).await.unwrap();
+    inside.leave(Duration::MAX).await.unwrap();
+    assert!(client.election("x").observe().unwrap().next_change().await.is_err());
+
+    let http = http::HttpClient::new(Duration::MAX);
+    let url = format!("http://{address}/v1/locks/job");
+    let request = || http::HttpRequest::new(http::Method::GET, url.clone(), Duration::MAX);
+    assert!(http.send(request()).await.unwrap().status.is_success());
+    assert!(http.open_stream(request()).await.unwrap().status.is_success());
+}
+
 #[test]
 fn a_client_needs_an_endpoint() {
     assert!(matches!(Client::new(Vec::<String>::new()), Err(EndpointError::None)));

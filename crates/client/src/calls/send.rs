@@ -16,7 +16,7 @@ use crate::Error;
 use crate::calls::call::{Budget, Call, Copies, StreamedRead};
 use crate::calls::nodes::Nodes;
 use crate::calls::retry::{Answer, CallRoute, Delivery, accepted, retry_pause};
-use crate::clock::Moment;
+use crate::clock::{Moment, end_of};
 use crate::error::settled;
 use crate::http::{HttpResponse, Method, StreamedAnswer};
 
@@ -169,11 +169,11 @@ impl Calls {
     async fn deliver_at(&self, call: &Call, route: CallRoute) -> Delivery<HttpResponse> {
         let timeout = self.request_timeout;
         let budget = if call.wait.is_zero() {
-            let start_until = Instant::now() + timeout.saturating_sub(PER_NODE_MIN);
+            let start_until = end_of(timeout.saturating_sub(PER_NODE_MIN));
             Budget { per_node: PER_NODE, start_until, until: start_until + PER_NODE_MIN }
         } else {
-            let per_node = (call.wait + PER_NODE.min(timeout)).min(PER_NODE_WAITING);
-            let start_until = Instant::now() + timeout;
+            let per_node = call.wait.saturating_add(PER_NODE.min(timeout)).min(PER_NODE_WAITING);
+            let start_until = end_of(timeout);
             Budget { per_node, start_until, until: start_until + per_node }
         };
         let delivery = self.nodes.send(call, budget, route).await;
@@ -235,7 +235,7 @@ pub struct Download {
 impl Download {
     pub(crate) async fn begin(calls: &Calls, target: &str) -> Result<Self, Error> {
         let call = StreamedRead { target, headers: Vec::new(), head_timeout: SILENCE_MAX };
-        let until = Instant::now() + calls.request_timeout;
+        let until = end_of(calls.request_timeout);
         let (answer, node) = calls.nodes.open_stream(&call, None, until).await?;
         Ok(Self { answer, base: calls.nodes.base(node).to_owned() })
     }

@@ -1,7 +1,7 @@
 //! Calls about a lock that need no guard: read, release, hand over, force-release, request a release, set the policy, list; and
 //! durable holds, which have neither a session nor a renewal and last until a release with their token.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_api::parameters::lock::{
     AGEING, ASKED_TOKEN, COOLDOWN, DEADLINE, DETECT_DEADLOCKS, DURABLE_REASON, ENDED_TOKEN,
@@ -249,7 +249,7 @@ impl Client {
         reason: &Reason,
         wait: Duration,
     ) -> Result<GrantBody, Error> {
-        let until = Instant::now() + wait;
+        let until = crate::clock::end_of(wait);
         // No node holds a waiting call for ever. A copy with the same attempt keeps the queue entry.
         let send = async |attempt| {
             let call = |wait: Duration| {

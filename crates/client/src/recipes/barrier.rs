@@ -10,6 +10,7 @@ use holdfast_types::{Owner, RequestNumber};
 
 use super::checked_name;
 use crate::calls::call::Call;
+use crate::clock::end_of;
 use crate::error::argument;
 use crate::http::Method;
 use crate::sessions::session::SessionUse;
@@ -123,7 +124,7 @@ async fn arrive(
         arrival: Some(request),
     };
     let party = party.with(&INCARNATION, &session.incarnation).with(&recipe::PARTIES, &parties);
-    let until = Instant::now() + wait;
+    let until = end_of(wait);
     let arrive = async |request| {
         let arrival = party.clone().with(&recipe::ARRIVAL, &request);
         let call = |wait| {
@@ -217,7 +218,7 @@ impl DoubleBarrierGuard {
     pub async fn leave(self, timeout: Duration) -> Result<(), Error> {
         let BarrierEntry { client, session, target, .. } = &self.entry;
         let round = self.tripped.generation;
-        let until = Instant::now() + timeout;
+        let until = end_of(timeout);
         let call = |wait: Duration| {
             let wait = match wait {
                 Duration::ZERO => String::new(),

@@ -8,6 +8,7 @@ use holdfast_types::RequestId;
 
 use super::checked_name;
 use crate::calls::call::{Call, Copies};
+use crate::clock::end_of;
 use crate::error::argument;
 use crate::http::Method;
 use crate::{Client, Error, SessionHandle};
@@ -85,7 +86,7 @@ impl Latch {
     /// [`Error::Busy`] if the latch is not open in time; [`Error::Rejected`] if it does not exist; otherwise see
     /// [`Error`].
     pub async fn wait(&self, timeout: Duration) -> Result<LatchBody, Error> {
-        let (path, until) = (latch_path(&checked_name(&self.name)?), Instant::now() + timeout);
+        let (path, until) = (latch_path(&checked_name(&self.name)?), end_of(timeout));
         let call = |wait| Call::get(Query::default().with(&recipe::WAIT, &wait).target(&path));
         loop {
             match self.client.calls().repeat_until(until, || true, call).await {
