@@ -137,6 +137,34 @@ pub(crate) fn parse<T: FromArgMatches>(line: &str) -> Result<T, String> {
     T::from_arg_matches(arguments).map_err(|error| error.to_string())
 }
 
+/// Starts a node that answers each call by its first line, on a connection of its own. Returns its address and these lines.
+#[cfg(test)]
+pub(crate) fn scripted_node(
+    answer: impl Fn(&str) -> (u16, String) + Send + 'static,
+) -> (String, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let lines = std::sync::Arc::<std::sync::Mutex<Vec<String>>>::default();
+    let recorded = lines.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut bytes) = (stream.unwrap(), [0; 4_096]);
+            let read = stream.read(&mut bytes).unwrap();
+            let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
+            let line = text.lines().next().unwrap_or_default();
+            recorded.lock().unwrap().push(line.to_owned());
+            let (status, body) = answer(line);
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+            );
+            stream.write_all((head + &body).as_bytes()).unwrap();
+        }
+    });
+    (address, lines)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

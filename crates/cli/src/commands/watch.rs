@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use holdfast_api::parameters::watch;
-use holdfast_api::{ChangeBody, Query, WatchBody};
+use holdfast_api::{ChangeBody, ErrorCode, Query, WatchBody};
 use holdfast_client::{Call, Client, Error};
 use holdfast_types::{Revision, ZnodePath};
 
@@ -138,21 +138,21 @@ pub(crate) async fn wait(args: WaitArgs) -> Result<(), CommandFailure> {
             return Err(CommandFailure::NotAcquired(format!("{name} is not {wanted} yet")));
         }
         let query = Query::default().with(&watch::PATH, &ZnodePath::of_lock(name));
-        changes(
-            &client,
-            query,
-            Vec::new(),
-            Some(body.revision.unwrap_or_default()),
-            left.min(WAIT),
-        )
-        .await?;
+        let since = Some(body.revision.unwrap_or_default());
+        match changes(&client, query, Vec::new(), since, left.min(WAIT)).await {
+            // No node has the changes since the read: the next read has the state after them.
+            Err(Error::Rejected(problem)) if problem.code == ErrorCode::RevisionCompacted => {}
+            changed => drop(changed?),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
-    use crate::client_command::parse;
+    use crate::client_command::{block_on, parse, scripted_node};
 
     #[test]
     fn a_change_is_one_line() {
@@ -161,6 +161,25 @@ mod tests {
         assert_eq!(read(created), "12  created  /cfg/x");
         let granted = r#"{"revision":13,"kind":"granted","path":"/locks/a","lock":"a","token":4,"session":"me"}"#;
         assert_eq!(read(granted), "13  granted  /locks/a  token 4  me");
+    }
+
+    #[test]
+    fn a_wait_reads_the_lock_again_if_its_changes_are_gone() {
+        let was_read = Cell::new(false);
+        let (address, lines) = scripted_node(move |line| {
+            if line.starts_with("GET /v1/watch?") {
+                let gone = r#"{"type":"/errors/revision-compacted","title":"gone","status":410,"code":"revision-compacted","retryable":false}"#;
+                return (410, gone.to_owned());
+            }
+            let held = !was_read.replace(true);
+            let body = format!(
+                r#"{{"lock":"a","mode":"exclusive","held":{held},"holders":[],"waiters":0,"queue":[],"last_token":7,"revision":9}}"#
+            );
+            (200, body)
+        });
+        let args = parse::<WaitArgs>(&format!("wait a --wait 1m --addr {address}")).unwrap();
+        block_on(wait(args)).unwrap();
+        assert_eq!(lines.lock().unwrap().len(), 3);
     }
 
     #[test]
