@@ -25,8 +25,8 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A signal within this time can be a copy of the one that began a release. `timeout` sends each signal twice, and a
 /// terminal also signals the command.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
-/// The time limit for leaving a queue at exit.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time limit for leaving a queue, a barrier or a group at exit.
+pub(super) const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The default of `--timeout`: the time to look for a reachable node.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The default of `--timeout` for a caller that does not wait: the duration of a leader election.

@@ -14,6 +14,7 @@ use holdfast_client::http::Method;
 use holdfast_client::{Call, Client, Error, with_request_number};
 use holdfast_types::{RecipeKind, RecipeName, RequestNumber, Revision, SessionName, Ttl};
 
+use super::acquire::LEAVE_TIMEOUT;
 use super::calls;
 use super::outer_locks::OuterLocks;
 use super::recipes::RecipeListArgs;
@@ -137,15 +138,16 @@ async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), Comm
         async move { client.call_until(until, call).await }
     };
     let entered = tokio::select! {
-        entered = with_request_number(arrive) => entered.map_err(CommandFailure::from),
+        entered = with_request_number(arrive) => entered.map_err(|error| (may_have_arrived(&error), error.into())),
         signal = signals.next() => {
-            Err(CommandFailure::NotAcquired(format!("{signal} while waiting to enter {name}")))
+            let stopped = format!("{signal} while waiting to enter {name}");
+            Err((true, CommandFailure::NotAcquired(stopped)))
         }
     };
-    if let Err(CommandFailure::NotAcquired(_)) = &entered {
+    if let Err((true, _)) = &entered {
         // The other members no longer wait for this member, and a late copy of the arrival does not arrive. The second
         // call leaves if the member has entered.
-        let leave = async {
+        let leave = tokio::time::timeout(LEAVE_TIMEOUT, async {
             let delete = async |query: Query| {
                 let call = Call::new(Method::DELETE, query.target(&path));
                 let _left = client.call::<LeftBody>(&call).await;
@@ -154,15 +156,20 @@ async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), Comm
             if let Ok(entered) = leaving(&client, &path, &live).await {
                 delete(entered).await;
             }
-        };
+        });
         tokio::select! {
-            () = leave => {}
+            _in_time = leave => {}
             _second = signals.next() => {}
         }
     }
-    let passed: TrippedBody = entered?;
+    let passed: TrippedBody = entered.map_err(|(_, failure)| failure)?;
     answer(cluster.format(), &passed, passed.index, &passed.index.to_string());
     Ok(())
+}
+
+/// Whether a failed arrival may be in the cluster. A rejected one is not, and its member may be inside since an earlier command.
+fn may_have_arrived(error: &Error) -> bool {
+    error.is_retryable() || matches!(error, Error::UnexpectedResponse(_))
 }
 
 async fn leave(args: BarrierMemberArgs) -> Result<(), CommandFailure> {
@@ -212,6 +219,30 @@ fn show(body: &BarrierBody) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client_command::{block_on, parse, scripted_node};
+
+    /// A rejected member has not arrived. It may be inside since an earlier command.
+    #[test]
+    fn a_member_leaves_after_an_unknown_outcome_and_not_after_a_rejection() {
+        let inside =
+            r#"{"barrier":"b","parties":2,"arrived":[],"round":7,"inside":["me"],"revision":9}"#;
+        let rejection = r#"{"type":"/errors/in-use","title":"no","status":409,"code":"in-use","retryable":false}"#;
+        let left = ["DELETE /v1/double-barriers/b?session=me&request=", "GET", "DELETE"];
+        for (answer, expected) in [((200, "<html>"), &left[..]), ((409, rejection), &[])] {
+            let (address, lines) = scripted_node(move |line| match line {
+                line if line.starts_with("PUT ") => (answer.0, answer.1.to_owned()),
+                line if line.starts_with("GET ") => (200, inside.to_owned()),
+                _ => (200, r#"{"left":true,"revision":9}"#.to_owned()),
+            });
+            let line = format!("barrier enter b --parties 2 --session me --addr {address}");
+            let failed = block_on(run(parse(&line).unwrap())).unwrap_err();
+            let lines = lines.lock().unwrap();
+            let after: Vec<_> = lines.iter().skip_while(|line| line.starts_with("PUT ")).collect();
+            let is_expected = after.len() == expected.len()
+                && after.iter().zip(expected).all(|(line, start)| line.starts_with(start));
+            assert!(is_expected, "{failed}: {lines:?}");
+        }
+    }
 
     #[test]
     fn a_member_that_does_not_wait_leaves_the_current_round_alone() {

@@ -15,14 +15,13 @@ use nix::unistd::Pid;
 use serde::Serialize;
 use tokio::process::Command;
 
+use super::acquire::LEAVE_TIMEOUT;
 use super::outer_locks::OuterLocks;
 use crate::arguments::{RecipeArgs, duration};
 use crate::exit::{CommandFailure, exit_code, not_started};
 use crate::output::{answer, answer_rows, print_in_thread, table_or, write_stderr};
 use crate::signals::{ParentSignals, ReceivedSignal};
 
-/// The time limit for leaving the group.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause between two attempts to join again.
 const PAUSE: Duration = Duration::from_millis(500);
 
