@@ -17,7 +17,8 @@ use super::release_requests::ReleaseRequests;
 use crate::arguments::{ClusterArgs, Format};
 use crate::exit::CommandFailure;
 use crate::output::{
-    answer, answer_rows, flush_stderr, print_in_thread, queue_stderr, short_time, write_stderr,
+    answer, answer_rows, check_complete, flush_stderr, print_in_thread, queue_stderr, short_time,
+    write_stderr,
 };
 use crate::signals::JobSignals;
 
@@ -109,7 +110,7 @@ async fn hold_durably(
             "holdfast: {owner} holds {name} until: holdfast unlock {name} --owner {owner} --token {token}"
         ));
     }
-    Ok(())
+    check_complete()
 }
 
 /// Prints the token, or a line `NAME TOKEN` for each of several locks. Resolves with whether all was written.

@@ -94,10 +94,14 @@ fn a_document_that_a_closed_pipe_cuts_short_is_a_failure() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     assert_eq!(cluster.client(&["tree", "create", "/cfg", "x"]).code, Some(0));
     let dir = cluster.data_dir();
+    let addresses = "--peer 127.0.0.1:1 --http 127.0.0.1:2 --zookeeper 127.0.0.1:3";
+    let addresses: Vec<&str> = addresses.split(' ').collect();
     for args in [
         &["backup"][..],
         &["tree", "get", "/cfg"],
         &["fence", "init", "--redis"],
+        &["lock", "db", "--durable", "--owner", "carol", "--reason", "x", "--quiet"],
+        &[&["member", "add"], &addresses[..]].concat(),
         &["auth", "bootstrap", "--mode", "off", "--data-dir", &dir],
     ] {
         let (reader, writer) = std::io::pipe().unwrap();

@@ -15,7 +15,7 @@ use crate::arguments::{ClusterArgs, Format, duration};
 use crate::commands::calls;
 use crate::exit::CommandFailure;
 use crate::new_file::{Existing, NewFile};
-use crate::output::{answer, write_stderr};
+use crate::output::{answer, check_complete, write_stderr};
 
 /// How long `remove`, `promote` and `demote` wait for the end of the change.
 const WAIT_DEFAULT: &str = "1m";
@@ -242,16 +242,13 @@ impl AddArgs {
             .out
             .as_ref()
             .map_or(format!("node-{node}.join"), |out| out.display().to_string());
+        let cancel = format!("cancel the invitation: holdfast member remove {node} --reason TEXT");
         let next = format!(
             "within one hour:\n\n  holdfast join {file} --config node.toml --data-dir DIR\n  holdfast serve --config node.toml"
         );
         if let Some(mut out) = out {
             let written = out.write(format!("{token}\n").as_bytes()).and_then(|()| out.publish());
-            written.map_err(|error| {
-                CommandFailure::failed(format!(
-                    "{error}; cancel the invitation: holdfast member remove {node} --reason TEXT"
-                ))
-            })?;
+            written.map_err(|error| CommandFailure::failed(format!("{error}; {cancel}")))?;
             write_stderr(&format!(
                 "node {node} is invited. Copy {file} to its machine, and run there, {next}"
             ));
@@ -265,6 +262,7 @@ impl AddArgs {
                 "node {node} is invited. Save the last line as {file} on its machine, and run there, {next}\n\n{token}"
             );
             answer(self.change.cluster.format(), body, token, &text);
+            check_complete().inspect_err(|_| write_stderr(&format!("holdfast: {cancel}")))?;
         }
         match self.new.wait {
             Some(wait) => wait_until_finished(client, node, wait).await,
