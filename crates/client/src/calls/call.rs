@@ -71,9 +71,7 @@ impl Call {
     pub fn copies(self, copies: Copies) -> Self {
         Self { copies, ..self }
     }
-}
 
-impl Call {
     /// Returns the call with a request number of a session.
     pub(crate) fn numbered(self, session: &SessionName, request: RequestNumber) -> Self {
         let query = Query::default().with(&CALL_SESSION, session).with(&REQUEST, &request);

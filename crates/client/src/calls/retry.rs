@@ -142,9 +142,7 @@ impl Nodes {
         let budget = Budget { per_node: SEARCH_TIMEOUT, start_until, until: start_until };
         drop(Rounds::new(self, &Call::get(PING), budget, CallRoute::Copied).run().await);
     }
-}
 
-impl Nodes {
     /// Opens a stream at the first node that accepts it. The node `after`, which ended the previous stream, comes last.
     pub(crate) async fn open_stream(
         &self,

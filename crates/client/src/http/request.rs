@@ -27,9 +27,7 @@ impl HttpRequest {
     pub fn new(method: Method, url: impl Into<String>, timeout: Duration) -> Self {
         Self { method, url: url.into(), headers: Vec::new(), body: Vec::new(), timeout }
     }
-}
 
-impl HttpRequest {
     /// Splits the URL into the address of the node, and the path with the query. A fragment stays here.
     pub(super) fn split_url(&self) -> (&str, &str) {
         let url = self.url.split_once('#').map_or(self.url.as_str(), |(url, _)| url);
