@@ -86,9 +86,10 @@ pub(crate) async fn make_scheduled_backups(
         let removed =
             block_in_place(|| schedule.remove_interrupted().and(schedule.remove_oldest(file)));
         let failure = removed.map_err(|reason| format!("a backup was made, but {reason}")).err();
-        match &failure {
-            Some(reason) => tracing::error!(reason, "failed to remove old backups"),
-            None => (kept, not_before) = (None, started),
+        if let Some(reason) = &failure {
+            tracing::error!(reason, "failed to remove old backups");
+        } else {
+            (kept, not_before) = (None, started);
         }
         node.set_backup_failure(failure);
     }

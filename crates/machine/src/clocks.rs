@@ -81,7 +81,12 @@ impl Machine {
         let is_invited = |member: &Member| {
             member.invitation().is_some_and(|invitation| ends(invitation.expires_at))
         };
-        self.leases().next().is_some()
+        // A hold without a lease can have a `min_hold`, and the records of ended sessions reject late calls.
+        self.sessions.iter().next().is_some()
+            || self
+                .sessions
+                .last_end()
+                .is_some_and(|end| ends(Stamp(end.0.saturating_add(self.limits.tombstone_ms))))
             || self.next_timer().is_some()
             || self.auth.tokens.values().any(|token| token.expires_at.is_some_and(ends))
             || self.members().any(|(_, member)| is_invited(member))

@@ -185,10 +185,14 @@ impl Claims {
         Some((Self::restore(rest), number))
     }
 
+    /// The calls that wait beside a hold in the mode `held`.
+    pub(crate) fn waiting(&self, held: Option<Mode>) -> impl Iterator<Item = ClaimCall> {
+        self.0.iter().flat_map(move |claim| claim.waiting(held)).map(|(_, call)| call)
+    }
+
     /// The latest of the calls that wait.
     pub(crate) fn latest_waiting(&self, held: Option<Mode>) -> Option<ClaimCall> {
-        let waiting = self.0.iter().flat_map(|claim| claim.waiting(held));
-        waiting.map(|(_, call)| call).max_by_key(|call| call.requested_in)
+        self.waiting(held).max_by_key(|call| call.requested_in)
     }
 
     /// Makes the waiting changes final.

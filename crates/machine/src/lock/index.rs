@@ -75,7 +75,7 @@ impl<F: Fn(&K) -> Ordering, K> Comparable<K> for RangeStart<F> {
 pub(crate) struct LockIndex {
     by_name: OrdMap<LockName, Arc<Lock>>,
     keys: OrdSet<SessionLockKey>,
-    /// Waiters with a deadline.
+    /// Waits with a deadline.
     waits: WaitDeadlines,
     /// Locks with a timer, by the stamp of the earliest one.
     dues: OrdSet<(Stamp, LockName)>,

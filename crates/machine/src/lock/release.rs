@@ -57,6 +57,10 @@ impl Machine {
                 continue;
             }
             let one = self.release_entries(&lock, &own, target, ctx)?;
+            if !one.changed {
+                // It may name an earlier hold, which the owner has lost.
+                self.acknowledge_losses_in(&session, &lock, (&owner, target), ctx);
+            }
             if one.changed && one.hold_count == 0 {
                 left.push(lock);
             }

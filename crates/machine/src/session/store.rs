@@ -433,6 +433,12 @@ impl Sessions {
         self.tombstones_of(end).get(&number)
     }
 
+    /// When the last of the sessions with a tombstone ended.
+    pub(crate) fn last_end(&self) -> Option<Stamp> {
+        let last = [self.expired.get_max(), self.closed.get_max()];
+        last.into_iter().flatten().map(|(_, tombstone)| tombstone.ended_at).max()
+    }
+
     /// Removes a tombstone, if the name has one.
     pub(crate) fn forget(&mut self, name: &SessionName) {
         if let Some(KnownSession::Ended { end, number }) = self.named(name) {

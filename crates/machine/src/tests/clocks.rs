@@ -105,6 +105,17 @@ fn the_time_jumps_without_lost_time_only_while_nothing_depends_on_it() {
     apply_at(&mut machine, 1_500, close).unwrap();
     assert_eq!(time_after(machine, UNUSED), 2_000, "a cooldown");
     let mut machine = cluster();
+    apply_at(&mut machine, 1_500, Command::OpenSession { open: open("s1"), attempt: None })
+        .unwrap();
+    let session = session_name("s1");
+    let close = Command::CloseSession { session, attachment: None, incarnation: None };
+    apply_at(&mut machine, 1_500, close).unwrap();
+    assert_eq!(time_after(machine, UNUSED), 2_000, "the record of an ended session");
+    let mut machine = cluster();
+    let held = super::durable::durable("a", "carol");
+    apply_at(&mut machine, 1_500, Command::Acquire(held)).unwrap();
+    assert_eq!(time_after(machine, UNUSED), 2_000, "a durable hold");
+    let mut machine = cluster();
     let ttl = create("/t", CreateKind::Ttl { ms: 500 }, false, Vec::new());
     apply_at(&mut machine, 1_500, multi(Caller::default(), vec![ttl])).unwrap();
     assert_eq!(time_after(machine, UNUSED), 2_000, "a znode with a time-to-live");

@@ -119,8 +119,8 @@ impl OrphanedWaits {
 #[cfg(test)]
 mod tests {
     use holdfast_types::{
-        Acquire, Arrive, BarrierKind, Entry, LockName, OpenSession, Owner, RecipeName, SessionName,
-        Stamp,
+        Acquire, Arrive, Attempt, BarrierKind, Entry, LockName, OpenSession, Owner, RecipeName,
+        SessionName, Stamp,
     };
 
     use super::*;
@@ -133,8 +133,12 @@ mod tests {
     }
 
     fn acquire(session: &str, wait_ms: Option<u64>) -> Command {
+        acquire_as(session, None, wait_ms)
+    }
+
+    fn acquire_as(session: &str, attempt: Option<Attempt>, wait_ms: Option<u64>) -> Command {
         let (lock, owner) = (LockName::new("a").unwrap(), Owner::unnamed());
-        Command::Acquire(Acquire { wait_ms, ..Acquire::new(lock, open(session), owner) })
+        Command::Acquire(Acquire { attempt, wait_ms, ..Acquire::new(lock, open(session), owner) })
     }
 
     fn arrive(session: &str) -> Command {
@@ -163,6 +167,27 @@ mod tests {
         let (mut orphans, t0) = (OrphanedWaits::new(WaitSource::Locks), Instant::now());
         orphans.scan(&machine, t0, GRACE);
         (machine, orphans, t0)
+    }
+
+    /// The entry has the latest call only, and each call has its own deadline.
+    #[test]
+    fn each_of_the_nested_waits_of_one_owner_ends_at_its_own_deadline() {
+        let mut machine = Machine::new();
+        let nested = |attempt, wait_ms| acquire_as("w", Some(Attempt(attempt)), Some(wait_ms));
+        apply(&mut machine, vec![acquire("me", None), nested(1, 5_000), nested(2, 60_000)]);
+        let (mut orphans, t0) = (OrphanedWaits::new(WaitSource::Locks), Instant::now());
+        orphans.scan(&machine, t0, GRACE);
+        assert_eq!((machine.waits(), orphans.due.len()), (2, 2));
+        for seconds in [15, 70] {
+            let now = t0 + SECOND * seconds;
+            let ends = orphans.overdue(&machine, now, now + SECOND, 10);
+            assert_eq!(ends.len(), 1);
+            apply(&mut machine, ends);
+        }
+        assert_eq!(
+            (machine.waits(), orphans.overdue(&machine, t0 + GRACE * 99, t0, 10)),
+            (0, vec![])
+        );
     }
 
     #[test]

@@ -254,12 +254,12 @@ impl Model {
             };
         }
         let meant = self.meant_entries(&lock, (id, &owner), target);
-        match (target, &meant[..]) {
+        let released = match (target, &meant[..]) {
             (ReleaseTarget::Attempt(attempt), []) => {
                 self.end_attempt((&name, &lock, &owner), attempt);
-                nothing
+                nothing.clone()
             }
-            (_, []) => nothing,
+            (_, []) => nothing.clone(),
             (ReleaseTarget::Attempt(attempt), [node]) if !entry(node).is_only_claim(attempt) => {
                 Ok(Reply::Released(self.end_claim(&lock, &node.path, attempt)))
             }
@@ -272,7 +272,11 @@ impl Model {
                 self.grant_waiters(&lock);
                 Ok(Reply::Released(Released { hold_count: 0, changed: true }))
             }
+        };
+        if released == nothing {
+            self.acknowledge_loss(&name, &lock, &owner, target);
         }
+        released
     }
 
     /// Gives back permits, from the highest slot down; the last one ends the hold or the wait.

@@ -141,16 +141,18 @@ impl Model {
 
     /// Waits with a deadline, in the order of their last request: the cancel command, and the wait time.
     pub(in crate::tests) fn waits(&self) -> Vec<(Cancel, u64)> {
-        let waits = self.nodes.iter().filter_map(|node| {
-            let entry = node.entry.as_ref().filter(|entry| entry.waits())?;
-            let cancel = Cancel {
-                lock: lock_of(node),
-                session: self.session_of(node).name.clone(),
-                owner: entry.owner.clone(),
-                ticket: Ticket(node.stat.czxid.0),
-                requested_in: Revision(entry.requested_in),
-            };
-            Some((cancel, entry.wait_ms?))
+        let waits = self.nodes.iter().flat_map(|node| {
+            let calls = node.entry.as_ref().map_or_else(Vec::new, super::QueueEntry::waiting);
+            calls.into_iter().filter_map(|(_, (asked, wait_ms))| {
+                let cancel = Cancel {
+                    lock: lock_of(node),
+                    session: self.session_of(node).name.clone(),
+                    owner: entry(node).owner.clone(),
+                    ticket: Ticket(node.stat.czxid.0),
+                    requested_in: Revision(asked),
+                };
+                Some((cancel, wait_ms?))
+            })
         });
         let mut waits: Vec<_> = waits.collect();
         waits.sort_by_key(|(cancel, _)| cancel.requested_in);
