@@ -74,6 +74,29 @@ func TestTheOutcomeOfANumberedCallIsUnknownIfTheSessionEndedAfterALostAnswer(t *
 	expectSessionEnded(t, err)
 }
 
+func TestSlotsThatMayBeGivenBackAreListedNoMore(t *testing.T) {
+	s := &script{leaseMS: 30_000}
+	releases := 0
+	s.others = func(c sentCall) (int, string) {
+		if c.query.Get("permits") != "1" {
+			return s.grant(5, `,"permits":2,"slots":[0,1]`)
+		}
+		if releases++; releases == 1 {
+			return problemOf(http.StatusForbidden, CodeForbidden, false)
+		}
+		return http.StatusOK, "[]" // The answer of another server.
+	}
+	_, guard, err := startNode(t, s.answer).client(t, Config{}).Semaphore("orders", 2).Acquire(context.Background(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, slots := range []int{2, 1} {
+		if err := guard.ReleasePermits(context.Background(), 1); err == nil || len(guard.Slots()) != slots || guard.Permits() != slots {
+			t.Error(err, guard.Slots(), guard.Permits())
+		}
+	}
+}
+
 func TestACallThatConcernsEveryHoldIsNotRepeated(t *testing.T) {
 	posts := 0
 	node := startNode(t, func(c sentCall) (int, string) {

@@ -327,15 +327,30 @@ func (g *Guard) ReleasePermits(ctx context.Context, n int) error {
 	}
 	q := query{}.withText(paramOwner, g.entry.owner).withNumber(paramToken, g.Token()).withNumber(paramPermits, int64(n))
 	release := call{method: http.MethodDelete, path: resource("locks", g.entry.lock), query: q}
-	if err := g.session.once(ctx, g.session.send, release, nil); err != nil {
+	// The cluster may grant the other slots before its answer arrives.
+	granted := g.keepPermits(g.Permits() - n)
+	d, err := g.session.deliverNumbered(ctx, g.session.send, g.session.withNumber(release))
+	var rejected *RejectedError
+	if err != nil || errors.As(d.err, &rejected) && !d.inDoubt {
+		g.session.mu.Lock()
+		g.entry.grant.Permits, g.entry.grant.Slots = granted.Permits, granted.Slots
+		g.session.mu.Unlock()
+	}
+	if err != nil {
 		return err
 	}
+	return d.outcomeOfOnce(nil, nil)
+}
+
+// keepPermits takes the highest slots out of the grant, and returns the grant before.
+func (g *Guard) keepPermits(permits int) grantBody {
 	g.session.mu.Lock()
 	defer g.session.mu.Unlock()
 	grant := &g.entry.grant
-	grant.Permits -= n
-	if len(grant.Slots) > grant.Permits {
-		grant.Slots = slices.Clone(grant.Slots[:grant.Permits])
+	before := *grant
+	grant.Permits = permits
+	if len(grant.Slots) > permits {
+		grant.Slots = slices.Clone(grant.Slots[:permits])
 	}
-	return nil
+	return before
 }

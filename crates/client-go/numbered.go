@@ -54,33 +54,48 @@ func (n *numberedCalls) end(over *numberedCall) {
 // once sends a change that the cluster executes once, with the client's session and a new request number. If the cluster
 // certainly did not execute it because the number is over, once sends it again with a larger number.
 func (s *session) once(ctx context.Context, send sender, c call, into any, fields ...string) error {
-	return s.sendNumbered(ctx, send, into, fields, func(number int64) (call, error) {
+	return s.sendNumbered(ctx, send, into, fields, s.withNumber(c))
+}
+
+func (s *session) withNumber(c call) func(int64) (call, error) {
+	return func(number int64) (call, error) {
 		copied := c
 		copied.query = c.query.with(paramSession, s.name).with(paramRequest, strconv.FormatInt(number, 10))
 		copied.copies = harmless
 		return copied, nil
-	})
+	}
 }
 
 func (s *session) sendNumbered(
 	ctx context.Context, send sender, into any, fields []string, numbered func(int64) (call, error),
 ) error {
+	d, err := s.deliverNumbered(ctx, send, numbered)
+	if err != nil {
+		return err
+	}
+	return d.outcomeOfOnce(into, fields)
+}
+
+// deliverNumbered returns an error if the call was not sent.
+func (s *session) deliverNumbered(
+	ctx context.Context, send sender, numbered func(int64) (call, error),
+) (delivery, error) {
 	after := int64(0)
 	for {
 		started, err := s.numbered.begin(ctx, after)
 		if err != nil {
-			return err
+			return delivery{}, err
 		}
+		var d delivery
 		change, err := numbered(started.number)
 		if err == nil {
-			d := send.deliver(ctx, change)
+			d = send.deliver(ctx, change)
 			s.endIfOver(d.err)
-			err = d.outcomeOfOnce(into, fields)
 		}
 		s.numbered.end(started)
-		newest, isOver := newestRequest(err)
-		if !isOver || after != 0 {
-			return err
+		newest, isOver := newestRequest(d.err)
+		if err != nil || !isOver || after != 0 {
+			return d, err
 		}
 		after = newest
 	}

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, List, Mapping, Optional, Tuple, Union
 
 from . import _clock
-from ._calls import Call, Copies, Parameters, path, query
+from ._calls import Call, Copies, Parameters, Response, path, query
 from ._entry import QueueEntry, Stage
 from ._lease import ENDED_BY_CLIENT, ReleaseRequest
 from ._renewal import report_losses
 from ._request import LockRequest
+from ._send import answer_of_numbered
 from ._session import FORKED, Session
-from .errors import Error, InvalidArgument, Loss, Lost, is_hold_gone, is_unclear
+from .errors import Error, InvalidArgument, Loss, Lost, Rejected, is_hold_gone, is_unclear
 from .metrics import report
 
 
@@ -224,12 +225,17 @@ async def release_permits(hold: Hold, permits: int) -> None:
     left = hold.grant.permits - permits
     if permits < 1 or left < 1:
         raise InvalidArgument("give back at least one permit and keep at least one: release the guard to give back all")
-    session, token = hold.session, hold.grant.token
+    session, granted = hold.session, hold.grant
+    kept = replace(granted, permits=left, slots=granted.slots[:left])
 
-    def call(request: int) -> Call:
-        of: Parameters = {"session": session.name, "owner": hold.entry.owner, "permits": permits, "token": token}
+    async def send(request: int) -> Response:
+        of: Parameters = {"session": session.name, "owner": hold.entry.owner, "permits": permits, "token": granted.token}
         target = path("locks", hold.entry.lock) + query({**of, "request": request})
-        return Call("DELETE", target, copies=Copies.HARMLESS)
+        # The cluster may grant the other slots before its answer arrives.
+        hold.grant = kept
+        delivery = await session.deliver(Call("DELETE", target, copies=Copies.HARMLESS))
+        if isinstance(delivery.error, Rejected) and not delivery.in_doubt:
+            hold.grant = granted
+        return answer_of_numbered(delivery)
 
-    (await session.send_numbered(call)).check_end()
-    hold.grant = replace(hold.grant, permits=left, slots=hold.grant.slots[:left])
+    (await session.numbered_calls.send(send)).check_end()

@@ -2,7 +2,7 @@
 import { checkEnd } from "./answer.js";
 import { answerOf } from "./calls.js";
 import { now } from "./clock.js";
-import { InvalidArgumentError, type LostError } from "./errors.js";
+import { InvalidArgumentError, RejectedError, type LostError } from "./errors.js";
 import { releaseAll, type HeldLock } from "./held-lock.js";
 import type { Mode } from "./lock-options.js";
 import { ModeChange } from "./mode-change.js";
@@ -138,9 +138,13 @@ export class Guard {
     const query = { session: session.name, owner: entry.owner, token: grant.token, permits };
     await session.numberedCalls.send(async (request) => {
       const path = target(namedPath("locks", entry.lock), { ...query, request });
-      checkEnd(answerOf(await session.deliverAt({ method: "DELETE", target: path, copies: "harmless" }, "copied")).answer);
+      // The cluster may grant the other slots before its answer arrives.
+      this.#held.grant = { ...grant, permits: left, slots: grant.slots?.slice(0, left) ?? [] };
+      const delivery = await session.deliverAt({ method: "DELETE", target: path, copies: "harmless" }, "copied");
+      const { result, inDoubt } = delivery;
+      if ("error" in result && result.error instanceof RejectedError && !inDoubt) this.#held.grant = grant;
+      checkEnd(answerOf(delivery).answer);
     });
-    this.#held.grant = { ...grant, permits: left, slots: grant.slots?.slice(0, left) ?? [] };
   }
 
   /** Releases the lock. Throws a `LostError` if it was lost before. A repeated call does nothing. */

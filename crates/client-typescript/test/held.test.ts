@@ -14,7 +14,7 @@ import { monotonic, now } from "../dist/clock.js";
 import { connectionOf } from "../dist/connection.js";
 import { holdDurably } from "../dist/durable.js";
 import { Leadership } from "../dist/election.js";
-import { BusyError, LostError, UnavailableError, UnexpectedResponseError } from "../dist/errors.js";
+import { BusyError, LostError, RejectedError, UnavailableError, UnexpectedResponseError } from "../dist/errors.js";
 import { Group } from "../dist/group.js";
 import { Guard, MultiGuard } from "../dist/guard.js";
 import { releaseAll, type HeldLock } from "../dist/held-lock.js";
@@ -382,6 +382,22 @@ for (const what of ["permits", "group"] as const) {
     assert.equal(held.lost?.lossCause, "session-ended");
   });
 }
+
+test("slots that may be given back are listed no more", async () => {
+  const answers: Answer[] = [[403, { code: "forbidden", title: "no" }], PAGE];
+  const permits = grant(5, { permits: 2, slots: [0, 1] });
+  const fake = client((call) => {
+    if (call.method === "DELETE") return answers.shift();
+    return call.target.includes("/locks/") ? [200, permits] : opened(call);
+  });
+  const guard = new Guard(await fake.lockOne({ permits: 2, limit: 2 }));
+  await assert.rejects(guard.releasePermits(1), RejectedError);
+  assert.deepEqual(guard.slots, [0, 1]);
+  await assert.rejects(guard.releasePermits(1), UnexpectedResponseError);
+  assert.deepEqual(guard.slots, [0]);
+  fake.calls.answerOf = opened;
+  await guard.release();
+});
 
 test("a named session releases a guard that the clock has lost, until the outcome is certain", async () => {
   const answers: Answer[] = [undefined, undefined, [409, { code: "attempt-over", title: "over" }]];

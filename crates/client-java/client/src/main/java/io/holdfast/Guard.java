@@ -291,6 +291,9 @@ public final class Guard implements AutoCloseable {
         if (left < 1 || permits < 1) {
             throw new InvalidArgumentException("a guard keeps at least one permit: close the guard to give back all");
         }
+        Grant granted = hold.grant();
+        // The cluster may grant the other slots before its answer arrives.
+        hold.changeGrant(grant -> grant.withPermits(left));
         Delivery released = hold.session.numbered.send(request -> hold.session.checked(hold.session.calls.send(
                 Call.of("DELETE", Call.Target.of("/v1/locks/", lock())
                         .with(Parameter.SESSION, session())
@@ -299,8 +302,10 @@ public final class Guard implements AutoCloseable {
                         .with(Parameter.PERMITS, permits)
                         .with(Parameter.REQUEST, request)
                         .toString()).harmless())));
+        if (released.isCertainlyRejected()) {
+            hold.changeGrant(grant -> granted);
+        }
         released.expectingEnd().orThrow();
-        hold.changeGrant(grant -> grant.withPermits(left));
     }
 
     /**

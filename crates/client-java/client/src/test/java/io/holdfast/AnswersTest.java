@@ -73,6 +73,23 @@ class AnswersTest {
     }
 
     @Test
+    void slotsThatMayBeGivenBackAreListedNoMore() throws Exception {
+        AtomicInteger releases = new AtomicInteger();
+        node = FakeNode.of(call -> {
+            if (!"1".equals(call.query().get("permits"))) {
+                return node.grant(5, ",\"permits\":2,\"slots\":[0,1]");
+            }
+            // The second answer is that of another server.
+            return releases.incrementAndGet() == 1 ? Answer.problem(403, "forbidden") : new Answer(200, "[]");
+        });
+        Guard guard = node.client(options -> options).semaphore("orders", 2).permits(2).acquire();
+        assertThrows(RejectedException.class, () -> guard.releasePermits(1));
+        assertEquals(List.of(0, 1), guard.slots());
+        assertThrows(HoldfastException.class, () -> guard.releasePermits(1));
+        assertEquals(List.of(0), guard.slots());
+    }
+
+    @Test
     void aCallThatConcernsEveryHoldIsNotRepeated() {
         AtomicInteger posts = new AtomicInteger();
         node(call -> posts.incrementAndGet() % 2 == 1 ? Answer.DROPPED : new Answer(200, "{\"ended\":1,\"asked\":1}"));
