@@ -330,8 +330,7 @@ func (g *Guard) ReleasePermits(ctx context.Context, n int) error {
 	// The cluster may grant the other slots before its answer arrives.
 	granted := g.keepPermits(g.Permits() - n)
 	d, err := g.session.deliverNumbered(ctx, g.session.send, g.session.withNumber(release))
-	var rejected *RejectedError
-	if err != nil || errors.As(d.err, &rejected) && !d.inDoubt {
+	if err != nil || d.err != nil && !d.inDoubt {
 		g.session.mu.Lock()
 		g.entry.grant.Permits, g.entry.grant.Slots = granted.Permits, granted.Slots
 		g.session.mu.Unlock()

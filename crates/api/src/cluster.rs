@@ -65,7 +65,7 @@ pub struct NodeBody {
     pub applied_revision: Revision,
     /// Whether the node is reachable, has a leader, and has not failed.
     pub healthy: bool,
-    /// Free bytes on the disk of its data directory; missing if it did not reply.
+    /// Free bytes on the fullest disk of its data directory, log and snapshots; missing if it did not reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_free_bytes: Option<u64>,
     /// The size of its log; missing if it did not reply.

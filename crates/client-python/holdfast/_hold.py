@@ -13,7 +13,7 @@ from ._renewal import report_losses
 from ._request import LockRequest
 from ._send import answer_of_numbered
 from ._session import FORKED, Session
-from .errors import Error, InvalidArgument, Loss, Lost, Rejected, is_hold_gone, is_unclear
+from .errors import Error, InvalidArgument, Loss, Lost, is_hold_gone, is_unclear
 from .metrics import report
 
 
@@ -234,7 +234,7 @@ async def release_permits(hold: Hold, permits: int) -> None:
         # The cluster may grant the other slots before its answer arrives.
         hold.grant = kept
         delivery = await session.deliver(Call("DELETE", target, copies=Copies.HARMLESS))
-        if isinstance(delivery.error, Rejected) and not delivery.in_doubt:
+        if delivery.error and not delivery.in_doubt:
             hold.grant = granted
         return answer_of_numbered(delivery)
 

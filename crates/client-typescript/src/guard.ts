@@ -2,7 +2,7 @@
 import { checkEnd } from "./answer.js";
 import { answerOf } from "./calls.js";
 import { now } from "./clock.js";
-import { InvalidArgumentError, RejectedError, type LostError } from "./errors.js";
+import { InvalidArgumentError, type LostError } from "./errors.js";
 import { releaseAll, type HeldLock } from "./held-lock.js";
 import type { Mode } from "./lock-options.js";
 import { ModeChange } from "./mode-change.js";
@@ -141,8 +141,7 @@ export class Guard {
       // The cluster may grant the other slots before its answer arrives.
       this.#held.grant = { ...grant, permits: left, slots: grant.slots?.slice(0, left) ?? [] };
       const delivery = await session.deliverAt({ method: "DELETE", target: path, copies: "harmless" }, "copied");
-      const { result, inDoubt } = delivery;
-      if ("error" in result && result.error instanceof RejectedError && !inDoubt) this.#held.grant = grant;
+      if ("error" in delivery.result && !delivery.inDoubt) this.#held.grant = grant;
       checkEnd(answerOf(delivery).answer);
     });
   }

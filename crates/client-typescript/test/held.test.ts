@@ -384,15 +384,17 @@ for (const what of ["permits", "group"] as const) {
 }
 
 test("slots that may be given back are listed no more", async () => {
-  const answers: Answer[] = [[403, { code: "forbidden", title: "no" }], PAGE];
+  const answers: Answer[] = [[403, { code: "forbidden", title: "no" }], undefined, PAGE];
   const permits = grant(5, { permits: 2, slots: [0, 1] });
   const fake = client((call) => {
     if (call.method === "DELETE") return answers.shift();
     return call.target.includes("/locks/") ? [200, permits] : opened(call);
   });
   const guard = new Guard(await fake.lockOne({ permits: 2, limit: 2 }));
-  await assert.rejects(guard.releasePermits(1), RejectedError);
-  assert.deepEqual(guard.slots, [0, 1]);
+  for (const kind of [RejectedError, UnavailableError]) {
+    await assert.rejects(guard.releasePermits(1), kind);
+    assert.deepEqual(guard.slots, [0, 1]);
+  }
   await assert.rejects(guard.releasePermits(1), UnexpectedResponseError);
   assert.deepEqual(guard.slots, [0]);
   fake.calls.answerOf = opened;

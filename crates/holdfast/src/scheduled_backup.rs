@@ -68,6 +68,10 @@ pub(crate) async fn make_scheduled_backups(
         }
         not_before = Instant::now() + RETRY_AFTER;
         if turn == BackupTurn::Makes {
+            // The files that could not be removed may fill the disk.
+            if let Some(file) = &kept {
+                block_in_place(|| schedule.remove_oldest(file)).ok();
+            }
             match schedule.make(&node).await {
                 Ok(path) => {
                     newest = Some((Duration::ZERO, Instant::now()));
@@ -182,10 +186,11 @@ impl BackupSchedule {
     /// Fails if the disk of the backups has less free space than the reserve.
     fn check_space(&self) -> Result<(), String> {
         let (directory, reserve) = (&self.config.directory, self.disk_reserve);
-        let free = free_bytes(directory)
-            .map_err(|error| format!("cannot read the free space: {error}"))?;
+        let free = free_bytes(directory);
+        let directory = directory.display();
+        let free =
+            free.map_err(|error| format!("cannot read the free space of {directory}: {error}"))?;
         if free < reserve {
-            let directory = directory.display();
             return Err(format!(
                 "{directory} has {free} free bytes, below storage.disk_reserve ({reserve}): free space, or use another disk"
             ));
@@ -375,7 +380,7 @@ mod tests {
         let config =
             BackupConfig { every: Duration::from_secs(1), directory, keep: 1, recipient: None };
         let schedule = BackupSchedule { config, prefix: String::new(), disk_reserve: 0 };
-        assert!(schedule.check_space().is_err());
+        assert!(schedule.check_space().unwrap_err().contains("/nonexistent/backups"));
         assert!(schedule.remove_interrupted().unwrap_err().contains("/nonexistent/backups"));
     }
 

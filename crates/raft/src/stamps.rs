@@ -45,7 +45,7 @@ impl Reading {
 struct LogTime {
     /// `None` until the node has applied a stamp.
     last: Option<Reading>,
-    /// The latest applied time. An entry that was applied late does not set it back, unless by [`SETBACK_MIN`] or more.
+    /// The latest applied time. An entry that is late by less than [`SETBACK_MIN`] does not set it back.
     reached: Option<Reading>,
     /// How often an entry has set the time back by [`SETBACK_MIN`] or more.
     setbacks: u64,
@@ -62,7 +62,8 @@ impl LogTime {
         stamp(time)
     }
 
-    /// A time that the log has certainly reached. It advances more slowly than the log's time can.
+    /// A time that the log has reached, unless a leader whose time is behind has followed. It advances more slowly than the
+    /// log's time can.
     fn reached(&self, now: Instant) -> Option<Duration> {
         let reached = self.reached?;
         let slower = now.saturating_duration_since(reached.at) / SLEW * 2;

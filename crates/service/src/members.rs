@@ -83,7 +83,7 @@ pub struct ClusterMember {
     pub digest: u64,
     /// The node replied, has not failed and has a leader.
     pub healthy: bool,
-    /// Free bytes on the disk of its data directory.
+    /// Free bytes on the fullest disk of its data directory, log and snapshots.
     pub disk_free: Option<u64>,
     /// The size of its log.
     pub log_bytes: Option<u64>,

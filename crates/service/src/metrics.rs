@@ -254,7 +254,8 @@ impl ServiceMetrics {
         registry.register("lock_waiters", help, self.waiters.clone());
         let help = "Calls of this node that wait for a lock, latch, barrier, event or audit record";
         registry.register("parked_calls", help, self.parked.clone());
-        let help = "Free bytes of the file system of the data directory";
+        let help =
+            "Free bytes of the fullest file system of the node's data directory, log and snapshots";
         registry.register("disk_free_bytes", help, self.disk_free.clone());
         let help = "ZooKeeper and event-stream connections of this node that act for a session";
         registry.register("streams", help, self.streams.clone());

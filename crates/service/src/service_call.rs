@@ -4,7 +4,8 @@
 //! list at the end of the file are the only code that encodes or decodes calls. A new call is a struct, its
 //! `ServiceCall`, and its name at the end of that list.
 //!
-//! Every call here reads, renews a lease or ends the leadership of one node, so a caller can repeat a failed call that may have reached the peer.
+//! A caller can repeat a failed call that may have reached the peer: it reads, or renews a lease. The transfer of the
+//! leadership is an exception.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -254,10 +255,8 @@ impl ServiceCall for ReadLeases {
 /// Transfers leadership. Leader only.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct TransferLeadership {
-    /// `None`: from `from` to any other voter.
+    /// `None`: to any voter. A repeated call without it would end the leadership of the successor, too.
     pub(crate) to: Option<NodeId>,
-    /// The leader at the request. The answer to a transfer may be lost, and the repeated call reaches its successor.
-    pub(crate) from: NodeId,
 }
 
 impl ServiceCall for TransferLeadership {
@@ -267,11 +266,7 @@ impl ServiceCall for TransferLeadership {
         if service.leader() != Some(service.node()) {
             return Err(CallFailure::Unavailable);
         }
-        let is_done = match self.to {
-            Some(to) => to == service.node(),
-            None => self.from != service.node(),
-        };
-        if !is_done {
+        if self.to != Some(service.node()) {
             service.raft().transfer_leadership(self.to).await;
         }
         Ok(())

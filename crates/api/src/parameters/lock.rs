@@ -54,8 +54,8 @@ pub const RELEASED_HOLD: Param = Param::word(
 );
 pub const ENQUEUE: Param = Param::flag(
     "enqueue",
-    "Whether to return at once with the place in the queue, as 202. With wait the place ends up to 10 s after it, \
-     otherwise with the session",
+    "Whether to return at once with the place in the queue, as 202. The place ends at most 10 s after wait, or \
+     with the session",
 );
 pub const PERMITS: Param = Param::number(
     "permits",

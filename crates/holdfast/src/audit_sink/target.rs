@@ -90,6 +90,7 @@ impl FileCopy {
             self.rotate()?;
         }
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
+        let size = file.metadata()?.len();
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
         if written.is_err() {
             // The next attempt writes all lines again.

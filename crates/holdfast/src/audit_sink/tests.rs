@@ -272,7 +272,18 @@ fn a_write_that_fails_leaves_no_lines_that_the_next_one_repeats() {
     for _ in 0..2 {
         copy.write(batch(2..=200)).unwrap_err();
     }
-    std::fs::remove_file(other).unwrap();
+    std::fs::remove_file(&other).unwrap();
     write(&mut copy, &batch(1..=3));
     assert_eq!(numbers(&path), [1, 2, 3]);
+
+    // The disk is full after a rotation: the new file stays empty, and is not renamed again.
+    let rotating = FileCopy::new(path.clone(), 4_096, 9);
+    let mut copy = open(position.path(), CopyTarget::File(rotating));
+    assert!(std::fs::write(&other, vec![0; 2 << 20]).is_err());
+    for _ in 0..3 {
+        copy.write(batch(4..=200)).unwrap_err();
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+    let older = |number: u32| disk.path().join(format!("audit.jsonl.{number}"));
+    assert!(older(1).exists() && !older(2).exists());
 }

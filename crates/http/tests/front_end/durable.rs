@@ -121,6 +121,14 @@ async fn a_durable_wait_ends_with_its_connection() {
     let long = "/v1/locks/db?hold=durable&owner=carol&attempt=1&reason=moving&wait=5m";
     let waiting = node.begin("PUT", long);
     node.until_waiters("db", 1).await;
+    let next = node.begin("PUT", "/v1/locks/db?session=b&wait=60s");
+    node.until_waiters("db", 2).await;
+    // The same call on another connection keeps the place.
     waiting.abort();
-    node.until_waiters("db", 0).await;
+    let waiting = node.begin("PUT", long);
+    node.until_parked(2).await;
+    waiting.abort();
+    node.until_waiters("db", 1).await;
+    node.call("DELETE", "/v1/locks/db?session=a").await;
+    assert_eq!(next.await.unwrap().status, 200);
 }

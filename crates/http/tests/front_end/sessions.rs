@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::client::Reply;
 use crate::node::Node;
 
 #[tokio::test]
@@ -49,9 +50,13 @@ async fn a_session_lists_its_locks_and_releases_them_when_it_is_closed() {
 async fn a_waiting_keepalive_follows_a_ttl_that_another_call_has_shortened() {
     let node = Node::start().await;
     node.call("PUT", "/v1/sessions/s?ttl=6s").await.json();
+    // Before, the new leader has no lease, and gives the session its full TTL later.
+    let runs = |reply: &Reply| reply.json()["expires_in_ms"].as_u64() < Some(6_000);
+    node.until("the lease", "/v1/sessions/s", runs).await;
     // It renews the session after a third of the TTL.
     let waiting = node.begin("POST", "/v1/sessions/s/keepalive?wait=2500ms");
+    node.until_parked(1).await;
     node.call("PUT", "/v1/sessions/s?ttl=1s").await.json();
     let waited = waiting.await.unwrap().json();
-    assert!(waited["expires_in_ms"].as_u64().unwrap() <= 1_000, "{waited}");
+    assert!(waited["expires_in_ms"].as_u64().is_some_and(|left| left <= 1_000), "{waited}");
 }

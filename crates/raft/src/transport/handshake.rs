@@ -3,7 +3,7 @@
 //! Both sides check the protocol version, the cluster, its feature level, the node id, and the data directory, whose
 //! incarnation must match the log or the initial members (design D14). There are two exceptions. A bootstrap connection
 //! accepts an unregistered member, which an invited one proves with its secret, and the node remembers it until the leader
-//! registers it. A node that is behind the log accepts a caller from its own cluster that it has not applied yet.
+//! registers it. A member that knows the id of the cluster is accepted also by a node that has not applied its registration.
 //! Bounds: one hello within [`HELLO_BOUND`]; one remembered incarnation and one refusal for each member.
 
 use std::collections::BTreeMap;
@@ -888,7 +888,7 @@ pub(crate) mod tests {
 
     /// An unregistered node gets neither votes nor entries until the log registers its incarnation.
     #[test]
-    fn an_unregistered_node_is_accepted_for_the_bootstrap_only() {
+    fn a_node_that_does_not_know_the_cluster_is_accepted_for_the_bootstrap_only() {
         let dir = tempfile::tempdir().unwrap();
         let handshake = handshake(&dir);
         let (from, incarnation) = (NodeId(4), Incarnation(44));

@@ -46,7 +46,7 @@ pub(crate) enum Purpose {
     Snapshot,
     /// Forwarded proposals, read indexes and calls between services.
     Calls,
-    /// Requests of a node without a log. Only this purpose permits unregistered data directories.
+    /// Requests of a node without a log. Its data directory need not be registered.
     Bootstrap,
 }
 

@@ -18,7 +18,7 @@ use crate::auth::access_token::random_bytes;
 use crate::members::checks::{VoterChange, VotersView};
 use crate::request::{Failure, Response};
 use crate::service::Service;
-use crate::service_call::TransferLeadership;
+use crate::service_call::{ServiceCall as _, TransferLeadership};
 
 /// An invitation can be used for this long.
 const INVITATION_TTL: Duration = Duration::from_hours(1);
@@ -217,14 +217,21 @@ impl Service {
         self.record_operation(NodeOperation::TransferLeadership { to }).await?;
         let deadline = self.deadline();
         let from = self.leader().ok_or_else(|| self.no_leader())?;
-        self.call_leader(TransferLeadership { to, from }, deadline).await?;
+        let transfer = TransferLeadership { to };
+        let is_asked = match to {
+            Some(_) => self.call_leader(transfer, deadline).await.map(|()| true)?,
+            // Each further call would end the next leadership.
+            None if from == self.node() => transfer.answer(self, deadline).await.is_ok(),
+            None => self.call_service(from, transfer, deadline).await.is_ok(),
+        };
         // This node may learn of the new leader later than the old one.
         let moves = to != Some(from) && view.voters.len() > 1;
         let is_over = |now: &Leadership| now.leader.is_some_and(|leader| !moves || leader != from);
         let give_up_at = deadline.min(Instant::now() + self.raft().leader_wait());
         let mut leadership = self.raft().leadership();
         drop(tokio::time::timeout_at(give_up_at.into(), leadership.wait_for(is_over)).await);
-        let leader = self.leader().ok_or_else(|| self.no_leader())?;
+        let leader = self.leader().filter(|leader| is_asked || *leader != from);
+        let leader = leader.ok_or_else(|| self.no_leader())?;
         Ok(Response::new(leader, self.revision()))
     }
 

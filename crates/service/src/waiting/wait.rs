@@ -154,6 +154,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(250);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(4);
 /// How often a node looks whether an abandoned entry still waits. Until then the call has its place among the waiters of the node.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How long the entry of a durable wait outlives its connection. Its client may repeat the call on another one.
+const DURABLE_GRACE: Duration = Duration::from_secs(5);
 /// How long closing a session is retried. It exceeds the time that a command which opens the session can be in flight
 /// after its caller disconnected.
 const CLOSING_MAX: Duration = Duration::from_secs(15);
@@ -175,9 +177,8 @@ struct AbandonedEntry {
 }
 
 impl AbandonedEntry {
-    fn may_be_repeated(&self) -> bool {
-        let is_durable = matches!(&self.cancel, Command::Cancel(wait) if wait.session.is_durable());
-        self.anonymous.is_none() && !is_durable
+    fn is_durable(&self) -> bool {
+        matches!(&self.cancel, Command::Cancel(wait) if wait.session.is_durable())
     }
 }
 
@@ -213,16 +214,22 @@ impl Drop for AbandonedEntryGuard {
     }
 }
 
-/// Cancels an abandoned entry. An anonymous session leaves immediately and releases its grant, if it has one. A durable wait
-/// leaves immediately too: nothing would end its hold. A named session keeps its entry until its wait would have ended,
-/// because its client may repeat the call. When the node drains, the entry stays, because the client calls another node.
+/// Cancels an abandoned entry. An anonymous session leaves immediately and releases its grant, if it has one. A named
+/// session keeps its entry until its wait would have ended, because its client may repeat the call; for a durable wait at most
+/// for [`DURABLE_GRACE`], because nothing would end its hold. When the node drains, the entry stays, because the client calls
+/// another node.
 async fn cancel_abandoned(service: Service, left: AbandonedEntry) {
-    while left.may_be_repeated() && Instant::now() < left.until {
+    let (until, look_every) = if left.is_durable() {
+        (left.until.min(Instant::now() + DURABLE_GRACE), RETRY_AFTER)
+    } else {
+        (left.until, LOOK_EVERY)
+    };
+    while left.anonymous.is_none() && Instant::now() < until {
         if is_over(&service, &left.cancel) {
             return;
         }
         tokio::select! {
-            () = tokio::time::sleep_until(left.until.min(Instant::now() + LOOK_EVERY).into()) => {}
+            () = tokio::time::sleep_until(until.min(Instant::now() + look_every).into()) => {}
             () = service.draining().cancelled() => return,
         }
     }

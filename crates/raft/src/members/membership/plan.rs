@@ -21,7 +21,7 @@ pub(crate) struct RaftView {
     pub(crate) nodes: BTreeSet<NodeId>,
     /// Nodes that acknowledged a message recently, and this node.
     pub(crate) healthy: BTreeSet<NodeId>,
-    /// Learners that have had almost all entries for some time.
+    /// Voters and learners that have had almost all entries for some time.
     pub(crate) caught_up: BTreeSet<NodeId>,
 }
 
@@ -181,7 +181,7 @@ impl Change<'_> {
             }
             return Step::Wait(text);
         }
-        // After the change, no entry is committed before a majority of these voters has all entries.
+        // After the change, no entry is committed before a majority of these voters has all entries before it.
         let mut current = self.view.caught_up.clone();
         current.insert(self.view.own);
         if !has_quorum(&current) {

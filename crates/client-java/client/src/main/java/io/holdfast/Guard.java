@@ -292,17 +292,19 @@ public final class Guard implements AutoCloseable {
             throw new InvalidArgumentException("a guard keeps at least one permit: close the guard to give back all");
         }
         Grant granted = hold.grant();
-        // The cluster may grant the other slots before its answer arrives.
-        hold.changeGrant(grant -> grant.withPermits(left));
-        Delivery released = hold.session.numbered.send(request -> hold.session.checked(hold.session.calls.send(
-                Call.of("DELETE", Call.Target.of("/v1/locks/", lock())
-                        .with(Parameter.SESSION, session())
-                        .with(Parameter.OWNER, hold.entry.owner)
-                        .with(Parameter.TOKEN, token())
-                        .with(Parameter.PERMITS, permits)
-                        .with(Parameter.REQUEST, request)
-                        .toString()).harmless())));
-        if (released.isCertainlyRejected()) {
+        Delivery released = hold.session.numbered.send(request -> {
+            // The cluster may grant the other slots before its answer arrives.
+            hold.changeGrant(grant -> grant.withPermits(left));
+            Call call = Call.of("DELETE", Call.Target.of("/v1/locks/", lock())
+                    .with(Parameter.SESSION, session())
+                    .with(Parameter.OWNER, hold.entry.owner)
+                    .with(Parameter.TOKEN, token())
+                    .with(Parameter.PERMITS, permits)
+                    .with(Parameter.REQUEST, request)
+                    .toString()).harmless();
+            return hold.session.checked(hold.session.calls.send(call));
+        });
+        if (released.error() != null && !released.inDoubt()) {
             hold.changeGrant(grant -> granted);
         }
         released.expectingEnd().orThrow();
