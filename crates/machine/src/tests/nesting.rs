@@ -514,3 +514,15 @@ fn a_transfer_ends_the_claims_of_the_giver() {
     assert_eq!(nested.release("me", 2), Released { hold_count: 0, changed: false });
     assert_eq!(nested.held(), held(&[("you", Exclusive)]));
 }
+
+#[test]
+fn each_nested_wait_has_its_own_deadline() {
+    let mut nested = Nested::new();
+    nested.acquire("other", 1, Exclusive).unwrap();
+    for (attempt, ms) in [(1, 5_000), (2, 60_000)] {
+        let (attempt, wait_ms) = (Some(Attempt(attempt)), Some(ms));
+        nested.acquire_with("me", |plain| Acquire { attempt, wait_ms, ..plain }).unwrap();
+    }
+    let waits = nested.machine.waits_after(Revision(0), 9);
+    assert_eq!(waits.iter().map(|wait| wait.wait_ms).collect::<Vec<_>>(), [5_000, 60_000]);
+}
