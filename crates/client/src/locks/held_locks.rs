@@ -144,7 +144,7 @@ impl HeldLocks {
         names.join(",")
     }
 
-    /// The entries of each acquire, which one call releases. A transferred hold has no attempt, and so a call of its own.
+    /// The entries of each acquire, which one call releases. A transferred hold has no attempt, so a separate call releases it.
     fn by_acquire(&self) -> Vec<(Arc<Session>, Vec<Arc<ClientQueueEntry>>)> {
         let mut groups: Vec<(Arc<Session>, Vec<Arc<ClientQueueEntry>>)> = Vec::new();
         for Hold { session, entry, .. } in &self.holds {

@@ -85,7 +85,7 @@ fn a_node_makes_encrypted_backups_and_keeps_the_newest() {
     eventually("the alarm of a missing directory", || {
         alarms().contains("\"backup-failed\"") && alarms().contains("backups")
     });
-    // No other node makes the backups of this one, and nobody copies one made by hand into the directory.
+    // A backup made by hand does not end the alarm: a cluster of one node has no other node that makes its backups.
     ok(&["backup", "--addr", &http, "--out", &path("other.backup")]);
     assert!(alarms().contains("\"backup-failed\""));
     assert!(holdfast(&["status", "--addr", &http]).code == Some(0), "the node serves");
