@@ -43,6 +43,7 @@ pub use lock::wait_deadlines::Wait;
 pub use reads::{Counts, LISTED_ENTRIES_MAX, LISTED_HOLDERS_MAX, LockFilter, SCAN_MAX};
 pub use recipe::{ArrivalState, ArrivalWait, RecipeFilter, recipe_of_next};
 pub use restore::{RestoreError, RestoreOptions, RestorePoint};
+pub use session::lease_records::LeaseTerms;
 pub use snapshot::load::LoadError;
 pub use snapshot::part::SnapshotPart;
 pub use tree::reads::Descendants;

@@ -258,7 +258,7 @@ impl Machine {
         SessionView {
             id: session.id,
             session: session.name.clone(),
-            ttl: session.ttl,
+            ttl: session.ttl.present,
             generation: session.generation,
             anonymous: session.anonymous,
             opened_at: session.opened_at,
@@ -299,20 +299,16 @@ impl Machine {
     /// The number and the TTL of a live session.
     pub fn session_id(&self, session: &SessionName) -> Option<(SessionId, Ttl)> {
         match self.sessions.named(session)? {
-            KnownSession::Open(id) => self.sessions.get(id).map(|session| (id, session.ttl)),
+            KnownSession::Open(id) => {
+                self.sessions.get(id).map(|session| (id, session.ttl.present))
+            }
             KnownSession::Ended { .. } => None,
         }
     }
 
     /// The TTL of a live session and the generation of its lease.
     pub fn lease(&self, id: SessionId) -> Option<(Ttl, u64)> {
-        self.sessions.get(id).map(|session| (session.ttl, session.generation))
-    }
-
-    /// The leases of all live sessions that have one, in the order of their numbers.
-    pub fn leases(&self) -> impl Iterator<Item = (SessionId, Ttl, u64)> {
-        let leased = self.sessions.iter().filter(|session| !session.name.is_durable());
-        leased.map(|session| (session.id, session.ttl, session.generation))
+        self.sessions.get(id).map(|session| (session.ttl.present, session.generation))
     }
 
     /// The durable holds that were granted before a time: the lock and the holder, at most `count_max`.

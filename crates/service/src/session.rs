@@ -128,7 +128,7 @@ impl Service {
     /// Returns at most `limit` live sessions with their TTLs, by id, as applied by this node.
     pub fn session_ids(&self, limit: usize) -> Vec<(SessionId, Ttl)> {
         self.raft()
-            .read(|machine| machine.leases().take(limit).map(|(id, ttl, _)| (id, ttl)).collect())
+            .read(|machine| machine.leases().take(limit).map(|of| (of.session, of.ttl)).collect())
     }
 
     /// Returns a session's ephemeral znodes, sorted, as applied by this node.

@@ -143,7 +143,7 @@ impl Machine {
     }
 
     fn ttl_of(&self, entry: &LockEntry) -> Ttl {
-        self.sessions.get(entry.session).map_or(Ttl::DEFAULT, |session| session.ttl)
+        self.sessions.get(entry.session).map_or(Ttl::DEFAULT, |session| session.ttl.present)
     }
 
     fn labels_of(&self, entry: &LockEntry) -> Labels {

@@ -301,7 +301,7 @@ impl Machine {
             arrived: progress.arrived,
             parties: progress.parties,
             session,
-            ttl: self.sessions.get(session).map_or(Ttl::DEFAULT, |session| session.ttl),
+            ttl: self.sessions.get(session).map_or(Ttl::DEFAULT, |session| session.ttl.present),
         }))
     }
 

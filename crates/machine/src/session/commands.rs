@@ -42,7 +42,7 @@ impl Machine {
             self.check_chosen_id(&open)?;
             self.check_room_for_session()?;
             let id = self.open_new_session(open, attempt, ctx);
-            let ttl = self.sessions.get(id).map_or(Ttl::DEFAULT, |session| session.ttl);
+            let ttl = self.sessions.get(id).map_or(Ttl::DEFAULT, |session| session.ttl.present);
             (id, ttl, true)
         };
         Ok(Reply::SessionOpened(SessionOpenedReply { id, ttl, created }))
@@ -293,10 +293,13 @@ impl Machine {
         ttl: Option<Ttl>,
         ctx: &mut ApplyContext<'_>,
     ) -> Ttl {
+        let now = self.now;
         let Some(session) = self.sessions.get_mut(id) else { return Ttl::DEFAULT };
         session.generation = session.generation.saturating_add(1);
-        session.ttl = ttl.unwrap_or(session.ttl);
-        let (ttl, generation) = (session.ttl, session.generation);
+        if let Some(ttl) = ttl {
+            session.ttl.replace(ttl, now);
+        }
+        let (ttl, generation) = (session.ttl.present, session.generation);
         if !session.name.is_durable() {
             ctx.emit(SessionEvent::LeaseStarted { id, ttl, generation });
         }

@@ -1,4 +1,5 @@
-//! What the log knows about the leases of sessions: how much of a TTL had passed without a renewal.
+//! What the log knows about the leases of sessions: the TTL, a longer one before it, and how much of a TTL had passed
+//! without a renewal.
 //!
 //! Leases are memory of the leader, and renewals do not enter the log. A new leader starts the lease of a silent session with the
 //! recorded rest, so the session ends although leaders change more often than its TTL. A renewal of a session with a
@@ -8,10 +9,55 @@
 
 use std::time::Duration;
 
-use holdfast_types::{LeaseRecord, Reply, SessionId};
+use holdfast_types::{LeaseRecord, Reply, SessionId, Stamp, Ttl};
 use serde::{Deserialize, Serialize};
 
 use crate::Machine;
+
+/// The lease of a session, for a leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTerms {
+    pub session: SessionId,
+    pub ttl: Ttl,
+    /// The generation of the lease.
+    pub generation: u64,
+    /// The longest TTL on which a caller may still rely: the TTL, or a longer one that it has replaced.
+    pub longest_ttl: Ttl,
+}
+
+/// The TTL of a session. A caller whose renewal is not in the log may still rely on a longer one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct SessionTtl {
+    pub(crate) present: Ttl,
+    /// The longest TTL before it, and the time of the log from which on no caller relies on it.
+    replaced: Option<(Ttl, Stamp)>,
+}
+
+impl SessionTtl {
+    pub(crate) fn new(ttl: Ttl) -> Self {
+        Self { present: ttl, replaced: None }
+    }
+
+    /// Replaces the TTL at a time of the log.
+    pub(super) fn replace(&mut self, ttl: Ttl, now: Stamp) {
+        let longest = self.longest(now);
+        if ttl < self.present {
+            // Callers rely on the former TTL from their last renewal on, which is earlier than the application of this
+            // command. The command was proposed at `now`: the second TTL is for the time since.
+            let until = Stamp(now.0.saturating_add(2 * u64::from(self.present.as_millis())));
+            let until = self.replaced.map_or(until, |(_, before)| before.max(until));
+            self.replaced = Some((longest, until));
+        } else if ttl >= longest {
+            self.replaced = None;
+        }
+        self.present = ttl;
+    }
+
+    fn longest(self, now: Stamp) -> Ttl {
+        let relied = self.replaced.filter(|(_, until)| now < *until);
+        relied.map_or(self.present, |(ttl, _)| ttl.max(self.present))
+    }
+}
 
 /// The record of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,6 +68,17 @@ pub(crate) struct StoredLease {
 }
 
 impl Machine {
+    /// The leases of all live sessions that have one, in the order of their numbers.
+    pub fn leases(&self) -> impl Iterator<Item = LeaseTerms> {
+        let leased = self.sessions.iter().filter(|session| !session.name.is_durable());
+        leased.map(|session| LeaseTerms {
+            session: session.id,
+            ttl: session.ttl.present,
+            generation: session.generation,
+            longest_ttl: session.ttl.longest(self.now),
+        })
+    }
+
     /// How much of the TTL of a session had passed without a renewal; `None` without a record of its present lease.
     pub fn lease_used(&self, session: SessionId) -> Option<Duration> {
         let stored = self.record_of(session)?;

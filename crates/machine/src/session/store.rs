@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::per_namespace::PerNamespace;
 use crate::session::attempts::EndedAttempts;
+use crate::session::lease_records::SessionTtl;
 use crate::session::memo::{Memo, RememberedAnswer};
 use crate::session::subject_use::{SubjectUse, SubjectUses};
 
@@ -25,7 +26,7 @@ const NESTED: char = '~';
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) name: SessionName,
-    pub(crate) ttl: Ttl,
+    pub(crate) ttl: SessionTtl,
     /// The generation of the lease. Each renewal through the log increments it.
     pub(crate) generation: u64,
     pub(crate) anonymous: bool,
@@ -296,7 +297,7 @@ impl Sessions {
         let session = Session {
             id,
             name: open.session,
-            ttl: open.ttl.unwrap_or(Ttl::DEFAULT),
+            ttl: SessionTtl::new(open.ttl.unwrap_or(Ttl::DEFAULT)),
             generation: 1,
             anonymous: open.anonymous,
             opened_at: now,

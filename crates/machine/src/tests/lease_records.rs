@@ -84,3 +84,36 @@ fn outdated_records_are_forgotten() {
     }
     assert!(machine.lease_records.len() <= 5, "{}", machine.lease_records.len());
 }
+
+/// Renewals are not in the log, so a later leader knows only the TTLs.
+#[test]
+fn a_replaced_ttl_counts_until_no_caller_relies_on_it() {
+    let mut machine = Machine::new();
+    let mut set = |at: u64, ttl_ms: u64| {
+        let ttl = Some(Ttl::from_millis(ttl_ms).unwrap());
+        let open = OpenSession { ttl, ..open("web1") };
+        let commands = vec![Command::OpenSession { open, attempt: None }];
+        let outcomes = machine.apply(Entry { stamped_at: Stamp(at), commands }).outcomes;
+        assert!(outcomes[0].is_ok(), "{outcomes:?}");
+        let loaded = Machine::load(machine.dump()).unwrap();
+        let longest = |machine: &Machine| machine.leases().next().unwrap().longest_ttl.as_millis();
+        assert_eq!(longest(&loaded), longest(&machine));
+        longest(&machine)
+    };
+    assert_eq!(set(0, 60_000), 60_000);
+    assert_eq!(set(10_000, 2_000), 60_000);
+    assert_eq!(set(129_999, 2_000), 60_000, "the same TTL again");
+    assert_eq!(set(130_000, 2_000), 2_000, "twice the replaced TTL has passed");
+    // The longest of several counts, as long as any of them.
+    assert_eq!(set(200_000, 8_000), 8_000);
+    assert_eq!(set(201_000, 4_000), 8_000);
+    assert_eq!(set(202_000, 1_000), 8_000);
+    assert_eq!(set(216_999, 1_000), 8_000);
+    assert_eq!(set(217_000, 1_000), 1_000);
+    // A TTL that is as long replaces all.
+    assert_eq!(set(300_000, 8_000), 8_000);
+    assert_eq!(set(301_000, 4_000), 8_000);
+    assert_eq!(set(302_000, 8_000), 8_000);
+    assert_eq!(set(303_000, 9_000), 9_000);
+    assert_eq!(set(304_000, 3_000), 9_000);
+}

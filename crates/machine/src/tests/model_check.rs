@@ -260,6 +260,7 @@ impl Trial {
         LOCKS.iter().try_for_each(|lock| self.compare_lock(&lock_name(lock)))?;
         self.compare_timers()?;
         self.compare_waits()?;
+        self.compare_leases()?;
         recipe::properties::compare(&self.machine, &self.model.recipes)?;
         SESSIONS.iter().try_for_each(|session| self.compare_session(&session_name(session)))
     }
@@ -290,6 +291,17 @@ impl Trial {
         let waits = self.machine.waits_after(Revision(0), usize::MAX).into_iter();
         let waits: Vec<_> = waits.map(|wait| (wait.cancel, wait.wait_ms)).collect();
         ensure(waits == self.model.waits(), "all waits with a deadline match")
+    }
+
+    /// A new leader gives each session the longest TTL on which a caller may rely.
+    fn compare_leases(&self) -> Result<(), String> {
+        self.machine.leases().try_for_each(|lease| {
+            let name = self.machine.session_name(lease.session).expect("a live session");
+            let relied = self.model.longest_ttl(&name);
+            let relied =
+                relied.is_some_and(|(least, most)| (least..=most).contains(&lease.longest_ttl));
+            if relied { Ok(()) } else { Err(format!("{name} has {lease:?}")) }
+        })
     }
 
     fn compare_session(&self, name: &SessionName) -> Result<(), String> {

@@ -439,3 +439,9 @@ pub(super) fn wait(wait: &crate::Wait) -> String {
         wait.wait_ms
     )
 }
+
+pub(super) fn lease(lease: &crate::LeaseTerms) -> String {
+    let crate::LeaseTerms { session, ttl, generation, longest_ttl } = lease;
+    let (ttl, longest_ttl) = (ttl.as_millis(), longest_ttl.as_millis());
+    format!("#{session} ttl={ttl} generation={generation} longest_ttl={longest_ttl}")
+}

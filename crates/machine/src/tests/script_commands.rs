@@ -379,7 +379,7 @@ impl<'a> Words<'a> {
                 let due = machine.timers_until(Stamp(u64::MAX), 100);
                 due.iter().map(ToString::to_string).collect()
             }
-            "leases" => machine.leases().map(|lease| format!("{lease:?}")).collect(),
+            "leases" => machine.leases().map(|lease| render::lease(&lease)).collect(),
             "incarnation" => {
                 let node = NodeId(self.at(2).parse().unwrap());
                 vec![format!("{:?}", machine.incarnation(node))]

@@ -329,6 +329,7 @@ mod tests {
     use holdfast_types::Ttl;
 
     use super::*;
+    use crate::leases::lease::started;
 
     const TICK: Duration = Duration::from_millis(50);
     const PAUSE: Duration = Duration::from_mins(1);
@@ -352,7 +353,7 @@ mod tests {
             let mut leases = Leases::default();
             let ttl = |ms| Ttl::from_millis(ms).unwrap();
             leases.reset(
-                [(EARLY, ttl(1_000), 1), (OTHER, ttl(2_000), 1)].into_iter(),
+                [started(EARLY, ttl(1_000), 1), started(OTHER, ttl(2_000), 1)].into_iter(),
                 std::iter::empty(),
                 now,
             );

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
+use holdfast_machine::LeaseTerms;
 use holdfast_raft::LeaderEpoch;
 use holdfast_types::{LeaseRecord, SessionId, Ttl};
 
@@ -115,19 +116,20 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// Begins a leadership: every session has its full TTL from `now`, less what a record has.
+    /// Begins a leadership: every session has its full TTL from `now`, less what a record has. A longer TTL before it
+    /// counts as long as a caller may rely on it: then a record is later than the last renewal with that TTL.
     pub(crate) fn reset(
         &mut self,
-        sessions: impl Iterator<Item = (SessionId, Ttl, u64)>,
+        sessions: impl Iterator<Item = LeaseTerms>,
         records: impl Iterator<Item = (SessionId, Duration)>,
         now: Instant,
     ) {
         *self = Self { active: true, ended: self.ended, ..Self::default() };
-        for (id, ttl, generation) in sessions {
-            self.touch(id, ttl, generation, now);
-        }
-        for lease in self.live.values_mut() {
-            lease.fresh = true;
+        for LeaseTerms { session, ttl, generation, longest_ttl } in sessions {
+            self.touch(session, longest_ttl, generation, now);
+            if let Some(lease) = self.live.get_mut(&session) {
+                (lease.ttl, lease.fresh) = (ttl, true);
+            }
         }
         for (id, used) in records {
             self.use_up(id, used, now);
@@ -311,6 +313,12 @@ impl Leases {
 #[cfg(test)]
 mod flapping;
 
+/// A lease whose TTL has replaced no longer one.
+#[cfg(test)]
+pub(crate) fn started(session: SessionId, ttl: Ttl, generation: u64) -> LeaseTerms {
+    LeaseTerms { session, ttl, generation, longest_ttl: ttl }
+}
+
 #[cfg(test)]
 mod tests {
     use holdfast_types::NodeId;
@@ -326,7 +334,8 @@ mod tests {
 
     fn active(now: Instant) -> Leases {
         let mut leases = Leases::default();
-        leases.reset([(A, ttl(10), 1), (B, ttl(20), 7)].into_iter(), std::iter::empty(), now);
+        let sessions = [started(A, ttl(10), 1), started(B, ttl(20), 7)];
+        leases.reset(sessions.into_iter(), std::iter::empty(), now);
         leases
     }
 
@@ -371,6 +380,19 @@ mod tests {
         leases.touch(B, ttl(1), 8, t0);
         assert_eq!(leases.overdue(t0 + seconds(19), 10), [(A, 1)]);
         assert_eq!(leases.overdue(t0 + seconds(20), 10), [(B, 8)]);
+    }
+
+    /// The former leader promised 20 s, and the log has 2 s.
+    #[test]
+    fn a_new_leader_keeps_a_longer_ttl_that_a_caller_may_rely_on() {
+        let t0 = Instant::now();
+        let mut leases = Leases::default();
+        let shortened = LeaseTerms { longest_ttl: ttl(20), ..started(A, ttl(2), 8) };
+        leases.reset([shortened].into_iter(), std::iter::empty(), t0);
+        assert_eq!(leases.records(|_| true, t0 + seconds(18), 10), [], "nothing of 2 s has passed");
+        assert_eq!(leases.renew(A, t0 + seconds(1)), Renewal::Renewed);
+        assert_eq!(leases.overdue(t0 + Duration::from_millis(19_999), 10), []);
+        assert_eq!(leases.overdue(t0 + seconds(20), 10), [(A, 8)]);
     }
 
     #[test]

@@ -113,13 +113,24 @@ async fn the_lock_of_a_dead_client_is_handed_on_and_never_early() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_keeps_its_full_time_when_the_leader_dies() {
+    keeps_its_full_time_when_the_leader_dies(None).await;
+}
+
+/// The log has the shorter TTL alone, and the client was told the longer one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_with_a_shortened_ttl_keeps_its_full_time_when_the_leader_dies() {
+    keeps_its_full_time_when_the_leader_dies(Some("other?session=dead&attempt=99&ttl=1s")).await;
+}
+
+/// `shortens` takes another lock in the session of the dead client.
+async fn keeps_its_full_time_when_the_leader_dies(shortens: Option<&str>) {
     let cluster = Cluster::three().await;
     let history = History::default();
     let leader = cluster.wait_ready().await;
     let endpoints: Vec<_> = cluster.others(leader).map(|node| node.http.clone()).collect();
     let dead = Actor::new("dead", endpoints.clone(), Duration::from_secs(4), &history);
     assert!(matches!(dead.acquire("orders", Duration::ZERO).await, Attempt::Granted(_)));
-    let mut heir = Actor::new("heir", endpoints, LONG, &history).at_endpoint(1);
+    let mut heir = Actor::new("heir", endpoints.clone(), LONG, &history).at_endpoint(1);
     let waiting =
         tokio::spawn(async move { heir.take("orders", Duration::from_secs(10), DEADLINE).await });
     until("the heir to queue", DEADLINE, || async {
@@ -127,6 +138,9 @@ async fn a_session_keeps_its_full_time_when_the_leader_dies() {
     })
     .await;
     assert_eq!(dead.keep_alive().await, Attempt::Done);
+    if let Some(lock) = shortens {
+        endpoints[0].take(lock).await;
+    }
     cluster.node(leader).kill();
     assert!(matches!(waiting.await.expect("the heir"), Attempt::Granted(_)));
     judge::check_lock_history(&history);

@@ -26,6 +26,7 @@ use holdfast_types::*;
 use super::recipe::model::Called;
 use claims::ModelClaim;
 use locks::{Hold, Reader};
+pub(super) use sessions::Session;
 use timers::CooldownState;
 
 /// The queue entry of a znode.
@@ -76,24 +77,6 @@ pub(super) struct Node {
     /// The policy of the lock whose directory this is, and whether an operator set it.
     policy: Option<(LockPolicy, bool)>,
     cooldown_state: Option<CooldownState>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Session {
-    pub(super) id: u64,
-    pub(super) name: SessionName,
-    pub(super) ttl: Ttl,
-    pub(super) generation: u64,
-    anonymous: bool,
-    released: Vec<(LockName, Owner)>,
-    /// Ended attempts with their lock and owner.
-    ended_attempts: Vec<(LockName, Owner, Attempt)>,
-    /// The newest ended attempt of earlier sessions with this name.
-    floor: Attempt,
-    /// The newest attempt that set the TTL.
-    settings_by: Attempt,
-    pub(super) password: Option<Password>,
-    pub(super) attachment: Option<u64>,
 }
 
 impl Node {

@@ -6,7 +6,27 @@ use std::collections::BTreeSet;
 use holdfast_types::*;
 
 use super::locks::entry;
-use super::{Ended, Model, Node, Session, full, parent, znode};
+use super::{Ended, Model, Node, full, parent, znode};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::tests) struct Session {
+    pub(in crate::tests) id: u64,
+    pub(in crate::tests) name: SessionName,
+    pub(in crate::tests) ttl: Ttl,
+    /// Longer TTLs before it, each with the time until which a caller may rely on it.
+    replaced_ttls: Vec<(Ttl, u64)>,
+    pub(in crate::tests) generation: u64,
+    pub(in crate::tests) anonymous: bool,
+    pub(in crate::tests) released: Vec<(LockName, Owner)>,
+    /// Ended attempts with their lock and owner.
+    pub(in crate::tests) ended_attempts: Vec<(LockName, Owner, Attempt)>,
+    /// The newest ended attempt of earlier sessions with this name.
+    pub(in crate::tests) floor: Attempt,
+    /// The newest attempt that set the TTL.
+    pub(in crate::tests) settings_by: Attempt,
+    pub(in crate::tests) password: Option<Password>,
+    pub(in crate::tests) attachment: Option<u64>,
+}
 
 impl Model {
     pub(super) fn begin(&mut self, open: &OpenSession, attempt: Option<Attempt>) {
@@ -24,6 +44,7 @@ impl Model {
             id,
             name: open.session.clone(),
             ttl: open.ttl.unwrap_or(Ttl::DEFAULT),
+            replaced_ttls: Vec::new(),
             generation: 1,
             anonymous: open.anonymous || open.session.is_durable(),
             released: Vec::new(),
@@ -37,9 +58,22 @@ impl Model {
     }
 
     pub(super) fn renew_lease(&mut self, name: &SessionName, ttl: Option<Ttl>) {
+        let now = self.now;
         let session = self.live_mut(name);
         session.generation += 1;
-        session.ttl = ttl.unwrap_or(session.ttl);
+        let former = session.ttl;
+        session.ttl = ttl.unwrap_or(former);
+        session.replaced_ttls.push((former, now + 2 * u64::from(former.as_millis())));
+        session.replaced_ttls.retain(|(replaced, _)| *replaced > session.ttl);
+    }
+
+    /// The longest TTL on which a caller certainly relies, and one that no caller can exceed.
+    pub(in crate::tests) fn longest_ttl(&self, name: &SessionName) -> Option<(Ttl, Ttl)> {
+        let session = self.live(name)?;
+        let relied = session.replaced_ttls.iter().filter(|(_, until)| self.now < *until);
+        let relied = relied.map(|(ttl, _)| *ttl).max().unwrap_or(session.ttl);
+        let all = session.replaced_ttls.iter().map(|(ttl, _)| *ttl).max().unwrap_or(session.ttl);
+        Some((relied, all))
     }
 
     /// A renewal by name keeps the TTL that a connection agreed on, and that of a newer attempt.

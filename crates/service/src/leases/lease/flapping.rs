@@ -171,7 +171,7 @@ fn a_new_leader_starts_with_the_record_and_a_renewal_clears_it() {
     let t0 = Instant::now();
     let at = |ms| t0 + Duration::from_millis(ms);
     let ttl = Ttl::from_millis(TTL_MS).unwrap();
-    let session = || [(DEAD, ttl, 1)].into_iter();
+    let session = || [started(DEAD, ttl, 1)].into_iter();
     let mut leases = Leases::default();
     leases.reset(session(), std::iter::empty(), t0);
     assert_eq!(leases.records(|_| true, at(999), 10), []);
@@ -202,7 +202,7 @@ fn each_silent_session_gets_its_turn_of_the_records() {
     let t0 = Instant::now();
     let at = |ms| t0 + Duration::from_millis(ms);
     let ttl = Ttl::from_millis(TTL_MS).unwrap();
-    let sessions = [1, 2, 3].map(|id| (SessionId(id), ttl, 1));
+    let sessions = [1, 2, 3].map(|id| started(SessionId(id), ttl, 1));
     let mut leases = Leases::default();
     leases.reset(sessions.into_iter(), std::iter::empty(), t0);
     let mut taken =
@@ -216,10 +216,10 @@ fn short_leases_get_no_records_and_long_ones_a_bounded_number() {
     for (seconds, records) in [(1, 0), (2, 1), (4, 3), (10, 9), (3_600, 60)] {
         let ttl = Ttl::from_millis(seconds * 1_000).unwrap();
         let mut leases = Leases::default();
-        leases.reset([(DEAD, ttl, 1)].into_iter(), std::iter::empty(), t0);
-        let at = |second| t0 + Duration::from_secs(second);
-        let taken: usize =
-            (0..=seconds).map(|second| leases.records(|_| true, at(second), 10).len()).sum();
+        leases.reset([started(DEAD, ttl, 1)].into_iter(), std::iter::empty(), t0);
+        let at = |half| t0 + Duration::from_millis(500) * half;
+        let halves = 0..=2 * u32::try_from(seconds).unwrap();
+        let taken: usize = halves.map(|half| leases.records(|_| true, at(half), 10).len()).sum();
         assert_eq!(taken, records, "a TTL of {seconds} s");
     }
 }
