@@ -6,7 +6,9 @@
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 
+use super::random::seeded_runner;
 use super::script_commands::{lock_name, lock_set, session_name};
 use crate::session::attempts::EndedAttempts;
 use crate::{LockFilter, Machine};
@@ -316,6 +318,15 @@ fn a_late_copy_of_a_call_changes_no_entry_and_no_session() {
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let steps = prop::collection::vec(step(), 1..60);
     runner.run(&steps, |steps| Clients::new().run(steps)).unwrap();
+}
+
+/// The same histories in each run (`mutations.toml`).
+#[test]
+fn seeded_late_copies_change_no_entry_and_no_session() {
+    let (mut runner, steps) = (seeded_runner(), prop::collection::vec(step(), 60));
+    for _ in 0..300 {
+        Clients::new().run(steps.new_tree(&mut runner).unwrap().current()).unwrap();
+    }
 }
 
 /// The receiver had the lock when the first copy arrived.
