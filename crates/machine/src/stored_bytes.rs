@@ -10,7 +10,7 @@ use holdfast_types::{AclEntry, Bound, Identity, Op, Outcome, Rejection, ZnodePat
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
 
-/// An upper bound on the bytes that one command other than a multi adds: 16 queue entries with a value, their
+/// An upper bound on the bytes that one command other than a multi adds: 16 queue entries with a value and slots, their
 /// directories, and a session.
 pub(crate) const COMMAND_BYTES_MAX: u64 = 4 << 20;
 /// An upper bound on the bytes of the path and the queue entry of one new znode.

@@ -97,6 +97,9 @@ pub(crate) struct SessionOwner {
     pub(crate) owner: Owner,
 }
 
+/// The bytes of one of [`Hold::slots`].
+pub(crate) const SLOT_BYTES: usize = size_of::<u32>();
+
 /// Returns `None` for the default options.
 pub(crate) fn boxed_unless_plain(options: AcquireOptions) -> Option<Box<AcquireOptions>> {
     (options != AcquireOptions::PLAIN).then(|| Box::new(options))
@@ -134,7 +137,7 @@ impl LockEntry {
         }
     }
 
-    /// Bytes that the client has stored in the entry.
+    /// Bytes that the client has stored in the entry. A grant must not exceed the bound, so the slots of a waiter count.
     pub(crate) fn bytes(&self) -> usize {
         let AcquireOptions { value, durable, .. } = self.options();
         let value = value.as_ref().map_or(0, |value| value.len());
@@ -142,6 +145,7 @@ impl LockEntry {
         let names = self.multi_lock.iter().flat_map(|locks| locks.iter());
         self.owner.as_str().len()
             + value
+            + SLOT_BYTES * self.permits.saturating_sub(1) as usize
             + reason
             + names.map(|lock| lock.as_str().len()).sum::<usize>()
     }

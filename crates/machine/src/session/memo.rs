@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::hash::Hasher as _;
 
 use holdfast_types::{
-    CallScope, MultiReply, NumberedCall, OpReply, Outcome, Rejection, Reply, RequestNumber,
+    CallScope, Grant, MultiReply, NumberedCall, OpReply, Outcome, Rejection, Reply, RequestNumber,
     Revision, SessionId, SessionRejection, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use crate::Machine;
 use crate::command_rules::Growth;
 use crate::context::ApplyContext;
 use crate::digest::DigestHasher;
+use crate::lock::lock_entry::SLOT_BYTES;
 
 /// A call whose answer a session remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -73,7 +74,7 @@ pub(crate) struct Memo {
     named: usize,
 }
 
-/// The number of bytes in an answer that the client has chosen: the created paths.
+/// The number of bytes in an answer that the client has chosen: the created paths, or the slots and the value of a hold.
 fn named(outcome: &Outcome) -> usize {
     let result = |result: &OpReply| match result {
         OpReply::Created { path, .. } => path.as_str().len(),
@@ -84,6 +85,9 @@ fn named(outcome: &Outcome) -> usize {
     };
     match outcome {
         Ok(Reply::Multi(MultiReply { results, .. })) => results.iter().map(result).sum(),
+        Ok(Reply::HandedOver(Grant { slots, value, .. })) => {
+            SLOT_BYTES * slots.len() + value.as_ref().map_or(0, |value| value.len())
+        }
         Ok(_) | Err(_) => 0,
     }
 }
@@ -101,7 +105,7 @@ pub(crate) fn weight(outcome: &Outcome) -> usize {
         Ok(Reply::Multi(MultiReply { results, .. })) => {
             256 + results.iter().map(result).sum::<usize>()
         }
-        Ok(_) | Err(_) => 256 + ZnodePath::MAX_LEN,
+        Ok(_) | Err(_) => 256 + ZnodePath::MAX_LEN + named(outcome),
     }
 }
 

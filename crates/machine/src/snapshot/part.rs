@@ -16,7 +16,7 @@ use crate::auth::part::AuthPart;
 use crate::clocks::ClockRecord;
 use crate::cluster::LastBackup;
 use crate::lock::claims::LockClaim;
-use crate::lock::lock_entry::{Hold, LockEntry};
+use crate::lock::lock_entry::{Hold, LockEntry, SLOT_BYTES};
 use crate::recipe::RecipePart;
 use crate::session::lease_records::StoredLease;
 use crate::session::store::{Session, Tombstone};
@@ -212,7 +212,7 @@ impl LockEntryPart {
         let slots = self.hold.as_ref().map_or(0, |hold| hold.slots.len());
         let multi_lock = self.multi_lock.iter().flat_map(|locks| locks.iter());
         let multi_lock: usize = multi_lock.map(|lock| lock.as_str().len()).sum();
-        multi_lock + claims + value.map_or(0, |value| value.len()) + 4 * slots
+        multi_lock + claims + value.map_or(0, |value| value.len()) + SLOT_BYTES * slots
     }
 
     fn of(entry: &LockEntry) -> Self {

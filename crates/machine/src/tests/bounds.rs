@@ -3,7 +3,9 @@
 use holdfast_types::TreeRejection;
 use holdfast_types::*;
 
-use super::script_commands::{create, lock_name, multi, numbered, of_session, open, path};
+use super::script_commands::{
+    create, lock_name, multi, numbered, of_session, open, path, session_name,
+};
 use crate::Machine;
 use crate::context::DIRECTORIES_MAX;
 use crate::session::memo::{Memo, weight};
@@ -270,4 +272,45 @@ fn no_command_stores_more_than_its_estimate() {
     assert!(done.is_ok(), "{done:?}");
     let stored = machine.stored_bytes() - before;
     assert!(stored > 10_000_000 && stored <= estimate, "{stored} of {estimate}");
+}
+
+/// An acquire of all permits of a lock that is a semaphore.
+fn acquire_all(lock: &str, session: &str) -> Acquire {
+    let limit = Some(LockPolicy::LIMIT_MAX);
+    let plain = Acquire::new(lock_name(lock), open(session), Owner::unnamed());
+    Acquire { permits: limit, limit, wait: true, ..plain }
+}
+
+/// A hold has a slot for each of its permits, and a waiter gets them without another call.
+#[test]
+fn the_slots_of_holders_and_waiters_count_as_stored_bytes() {
+    let mut machine = Machine::new();
+    for session in ["holder", "waiter"] {
+        let before = machine.stored_bytes();
+        apply(&mut machine, Command::Acquire(acquire_all("pool", session))).unwrap();
+        let slots = u64::from(LockPolicy::LIMIT_MAX) * 4;
+        assert!(machine.stored_bytes() - before >= slots - 4, "{session}");
+    }
+    machine.limits.tree_bytes_max = machine.stored_bytes() + 20_000;
+    let rejected = apply(&mut machine, Command::Acquire(acquire_all("other", "holder")));
+    assert!(matches!(rejected, Err(Rejection::LimitReached { bound: Bound::TreeBytes, .. })));
+}
+
+/// The answer to a hand-over has the slots of the hold.
+#[test]
+fn the_answers_to_hand_overs_are_bounded_by_bytes() {
+    let mut machine = Machine::new();
+    apply(&mut machine, Command::Acquire(acquire_all("pool", "s1"))).unwrap();
+    let (session, mut from) = (session_name("s1"), Owner::unnamed());
+    for n in 0..40 {
+        let to = Owner::new(format!("o{n}")).unwrap();
+        let token = machine.lock(&lock_name("pool"), 1).holders[0].token;
+        let from = std::mem::replace(&mut from, to.clone());
+        let (from, to) = ((session.clone(), from), (session.clone(), to));
+        let hand_over = HandOver { lock: lock_name("pool"), from, to, token: Some(token) };
+        apply(&mut machine, Command::HandOver(hand_over)).unwrap();
+    }
+    let memo = &machine.sessions.get(SessionId(1)).unwrap().memo;
+    assert!(memo.answers.len() > 1 && memo.weight() <= Memo::BYTES_MAX, "{}", memo.weight());
+    assert!(memo.bytes_named() > 100_000, "{}", memo.bytes_named());
 }

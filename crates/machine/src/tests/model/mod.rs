@@ -315,6 +315,7 @@ impl Model {
                 + entry.value.as_ref().map_or(0, |value| value.len())
                 + entry.durable.as_ref().map_or(0, |reason| reason.as_str().len())
                 + entry.multi_lock.iter().map(|lock| lock.as_str().len()).sum::<usize>()
+                + 4 * (entry.permits as usize - 1)
         };
         let node = |node: &Node| {
             let acl = node.acl.as_ref().map_or(0, list);
