@@ -220,7 +220,7 @@ async fn transfer(
 }
 
 /// Ends each hold by its token, which does not affect a later holder. Without a hold, ends the `min_hold` of the last
-/// holder and the cooldown of the policy. A read lists only the first of many holders.
+/// holder and the cooldown of the policy, by the token of that holder. A read lists only the first of many holders.
 async fn force_release(
     client: &Client,
     lock: &LockName,
@@ -239,7 +239,7 @@ async fn force_release(
             None => format!("holdfast: {lock} is not held"),
         });
         if body.cooldown.is_some() {
-            client.force_release(lock, None, reason).await?;
+            client.force_release(lock, body.last_token, reason).await?;
             body = client.lock_state(lock).await?;
         }
     }

@@ -26,7 +26,13 @@ impl Machine {
     ) -> Outcome {
         let ForceRelease { lock, what, reason } = release;
         self.check_not_sharded(&lock)?;
-        let entries = self.locks.get(&lock).map_or(Vec::new(), |indexed| indexed.matching(what));
+        let indexed = self.locks.get(&lock);
+        let entries = indexed.map_or(Vec::new(), |indexed| indexed.matching(what));
+        let free = indexed.filter(|indexed| indexed.holders.is_empty());
+        let last = free.and_then(|free| free.last_token).map(ForceReleaseTarget::Token);
+        let ends_cooldown = what == ForceReleaseTarget::Holders
+            || last == Some(what)
+            || entries.iter().any(|entry| entry.hold.is_some());
         for entry in &entries {
             ctx.emit(LockEvent::BrokenByOperator {
                 lock: lock.clone(),
@@ -39,7 +45,7 @@ impl Machine {
             self.leave(&SessionLockKey::of(&lock, entry), LossCause::ForceReleased, ctx);
             self.close_if_anonymous_and_idle(entry.session, ctx);
         }
-        if what == ForceReleaseTarget::Holders || entries.iter().any(|entry| entry.hold.is_some()) {
+        if ends_cooldown {
             self.end_min_hold_and_cooldown(&lock, ctx);
         }
         self.grant_next(&lock, ctx);

@@ -94,6 +94,7 @@ fn the_time_jumps_without_lost_time_only_while_nothing_depends_on_it() {
     assert_eq!(time_after(cluster(), UNUSED), 9_000);
     assert_eq!(time_after(cluster(), TimeJump::Unused(Stamp(500))), 2_000);
     let mut machine = cluster();
+    machine.limits.tombstones_max = 0;
     apply_at(&mut machine, 1_500, Command::OpenSession { open: open("s1"), attempt: None })
         .unwrap();
     assert_eq!(time_after(machine.clone(), UNUSED), 2_000, "a session");

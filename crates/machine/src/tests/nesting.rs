@@ -497,6 +497,13 @@ fn a_session_keeps_the_ttl_and_the_labels_of_its_newest_attempt() {
     nested.apply(open_as(Some(6), 10, "fifth")).unwrap();
     nested.apply(open_as(Some(6), 20, "late")).unwrap();
     assert_eq!(settings(&nested), (10, "fifth".to_owned()));
+    // An acquire sets them, too. Calls for other locks arrive in any order.
+    for (lock, attempt, label) in [("b", 8, "eighth"), ("c", 7, "late")] {
+        let (attempt, open) = (Some(Attempt(attempt)), opened(30, label));
+        let plain = Acquire::new(lock_name(lock), open, Owner::unnamed());
+        nested.apply(Command::Acquire(Acquire { attempt, ..plain })).unwrap();
+        assert_eq!(settings(&nested), (30, "eighth".to_owned()));
+    }
 }
 
 #[test]

@@ -219,6 +219,7 @@ fn a_replaced_number_does_not_arrive_again() {
             let mut machine = Machine::new();
             let arrive = |n: u64| format!("arrive x s1{kind} parties=2 request={n}");
             line(&mut machine, &arrive(5)).unwrap();
+            assert_eq!(line(&mut machine, &arrive(4)), over(5), "a copy of an earlier call");
             line(&mut machine, &arrive(6)).unwrap();
             if withdrawn {
                 line(&mut machine, &format!("leave_barrier x s1{kind} request=6")).unwrap();

@@ -11,11 +11,11 @@ pub(super) fn command(words: &Words<'_>) -> Option<Command> {
     let to = words.value("to_owner").map_or_else(Owner::unnamed, |name| Owner::new(name).unwrap());
     Some(match words.at(0) {
         "break" => {
-            let what = match (words.number("ticket"), words.number("sequence")) {
-                (Some(ticket), _) => ForceReleaseTarget::Ticket(Ticket(ticket)),
-                (None, Some(sequence)) => ForceReleaseTarget::Sequence(sequence),
-                (None, None) => ForceReleaseTarget::Holders,
-            };
+            let by = |name, target: fn(u64) -> _| words.number(name).map(target);
+            let what = by("ticket", |n| ForceReleaseTarget::Ticket(Ticket(n)))
+                .or_else(|| by("sequence", ForceReleaseTarget::Sequence))
+                .or_else(|| by("token", |n| ForceReleaseTarget::Token(FencingToken(n))))
+                .unwrap_or(ForceReleaseTarget::Holders);
             Command::ForceRelease(ForceRelease { lock: lock(), what, reason: reason().unwrap() })
         }
         "request_release" => Command::RequestRelease(RequestRelease {

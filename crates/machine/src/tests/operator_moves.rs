@@ -101,7 +101,8 @@ impl OperatorMove {
             OperatorMove::ForceRelease(n, how) => {
                 let all = found(model, |_| true);
                 let one = nth(&all, *n)?;
-                let what = match (how, one.entry.token()) {
+                let last = || model.fence(&one.lock).highest.map(|token| token.0);
+                let what = match (how, one.entry.token().or_else(last)) {
                     (0, _) => ForceReleaseTarget::Ticket(Ticket(one.node.stat.czxid.0)),
                     (1, _) => ForceReleaseTarget::Sequence(one.entry.sequence),
                     (2, Some(token)) => ForceReleaseTarget::Token(FencingToken(token)),

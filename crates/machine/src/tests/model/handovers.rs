@@ -19,12 +19,15 @@ impl Model {
             ForceReleaseTarget::Sequence(sequence) => entry(node).sequence == sequence,
             ForceReleaseTarget::Token(token) => entry(node).token() == Some(token.0),
         };
+        let last = self.fence(&lock).highest.map(ForceReleaseTarget::Token);
+        let was_last = self.holders(&lock).is_empty() && last == Some(what);
         let ended: Vec<Node> = self.queue(&lock).into_iter().filter(meant).cloned().collect();
         for node in &ended {
             self.leave(&node.path, LossCause::ForceReleased);
             self.close_if_anonymous_and_idle(node.stat.ephemeral_owner.cast_unsigned());
         }
-        if what == ForceReleaseTarget::Holders
+        if was_last
+            || what == ForceReleaseTarget::Holders
             || ended.iter().any(|node| entry(node).hold.is_some())
         {
             self.end_min_hold_and_cooldown(&lock);
