@@ -29,8 +29,7 @@ pub(crate) struct CommandRules<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
     Nothing,
-    /// Items that a quota counts. A multi checks the bytes of each of its operations; a hand-over replaces one queue entry
-    /// by another.
+    /// Items that a quota counts. A multi checks the bytes of each of its operations.
     Items,
     /// Stored bytes, and items that a quota counts.
     Bytes,
@@ -78,7 +77,7 @@ impl<'a> CommandRules<'a> {
             }
             Command::HandOver(hand_over @ HandOver { lock, .. }) => {
                 Self::by(CommandNeeds::HandingOver(hand_over))
-                    .adding(Growth::Items)
+                    .adding(Growth::Bytes)
                     .naming(NamedLocks::One(lock))
             }
             Command::RequestRelease(request @ RequestRelease { lock, .. }) => {

@@ -12,6 +12,7 @@ use holdfast_types::{
 
 use crate::auth::access_token::random_bytes;
 use crate::history::hold_notice::HoldNotice;
+use crate::leases::renewal::ConfirmedLease;
 use crate::request::{Failure, ReadMode, Response, session_ended};
 use crate::service::Service;
 use crate::session_events::EventsSince;
@@ -65,7 +66,7 @@ impl Service {
         // The holds in the reply are those of the renewal, or later ones.
         self.catch_up(renewed.revision).await?;
         let view = self.view(session)?;
-        let expires_in = renewed.ttl.as_duration().saturating_sub(arrived.elapsed());
+        let expires_in = ConfirmedLease { since: arrived, ttl: renewed.ttl }.left();
         Ok(Response::new(SessionLease { view, created: false, expires_in }, renewed.revision))
     }
 
@@ -213,8 +214,9 @@ impl Service {
         }
         let since = since.unwrap_or_else(|| self.revision());
         let mut over = wait.is_zero();
-        let (mut confirmed_at, mut ttl) = (arrived, renewed.ttl.as_duration());
-        let mut wait = Wait::until(self, arrived + wait).renewing(session.clone(), ttl);
+        let mut confirmed = ConfirmedLease { since: arrived, ttl: renewed.ttl };
+        let period = renewed.ttl.as_duration();
+        let mut wait = Wait::until(self, arrived + wait).renewing(session.clone(), period);
         let found = loop {
             let mut woken = std::pin::pin!(listening.woken.notified());
             woken.as_mut().enable();
@@ -229,7 +231,7 @@ impl Service {
             match wait.next(woken).await {
                 WaitEvent::Woken(()) => {}
                 WaitEvent::Renewed { began, renewed } => {
-                    (confirmed_at, ttl) = (began, renewed.ttl.as_duration());
+                    confirmed = ConfirmedLease { since: began, ttl: renewed.ttl };
                 }
                 WaitEvent::SessionEnded(rejection) | WaitEvent::Denied(rejection) => {
                     return Err(Failure::Rejected(rejection));
@@ -239,7 +241,7 @@ impl Service {
             }
         };
         let view = self.view(&session)?;
-        let expires_in = ttl.saturating_sub(confirmed_at.elapsed());
+        let expires_in = confirmed.left();
         let (waited, EventsSince { events, cursor, gap }) = (arrived.elapsed(), found);
         Ok(Response::new(ListenReply { view, expires_in, waited, events, gap }, cursor))
     }

@@ -119,6 +119,18 @@ async fn a_connection_hold_lasts_as_long_as_its_connection() {
     .await;
 }
 
+/// A renewal promises the TTL that the session has now, and not that of the grant.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_hold_tells_the_ttl_that_another_call_has_set() {
+    let node = Node::start().await;
+    let mut held = acquire_stream(&node, "/v1/locks/a?hold=connection&ttl=6s").await;
+    let session = held.expect("granted").await["session"].as_str().unwrap().to_owned();
+    let shorter = format!("/v1/sessions/{session}?ttl=1s");
+    assert_eq!(node.call("PUT", &shorter).await.status, 200);
+    let renewed = held.expect("renewed").await;
+    assert!(renewed["expires_in_ms"].as_u64() <= Some(1_000), "{renewed}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_for_a_connection_hold_leaves_the_queue_when_it_disconnects() {
     let node = Node::holding("/v1/locks/a?session=me").await;

@@ -137,15 +137,18 @@ impl LockEntry {
         }
     }
 
-    /// Bytes that the client has stored in the entry. A grant must not exceed the bound, so the slots of a waiter count.
+    /// Bytes that the client has stored in the entry. A grant must not exceed the bound, so the slots of a waiter count. A
+    /// client of ZooKeeper cannot choose its permits: they do not count.
     pub(crate) fn bytes(&self) -> usize {
         let AcquireOptions { value, durable, .. } = self.options();
         let value = value.as_ref().map_or(0, |value| value.len());
         let reason = durable.as_ref().map_or(0, |reason| reason.as_str().len());
+        let slots = self.permits.saturating_sub(1);
+        let slots = if slots > 0 && self.recipe() != EntryRecipe::Own { 0 } else { slots };
         let names = self.multi_lock.iter().flat_map(|locks| locks.iter());
         self.owner.as_str().len()
             + value
-            + SLOT_BYTES * self.permits.saturating_sub(1) as usize
+            + SLOT_BYTES * slots as usize
             + reason
             + names.map(|lock| lock.as_str().len()).sum::<usize>()
     }

@@ -296,6 +296,26 @@ fn the_slots_of_holders_and_waiters_count_as_stored_bytes() {
     assert!(matches!(rejected, Err(Rejection::LimitReached { bound: Bound::TreeBytes, .. })));
 }
 
+/// A client of ZooKeeper requests all permits, also after an operator has raised the limit.
+#[test]
+fn the_permits_of_a_client_of_zookeeper_do_not_count_as_stored_bytes() {
+    let mut machine = Machine::new();
+    let set_limit = |limit| {
+        let change = PolicyChange { limit: Some(Some(limit)), ..PolicyChange::default() };
+        Command::SetPolicy { lock: lock_name("pool"), change }
+    };
+    apply(&mut machine, set_limit(1)).unwrap();
+    apply(&mut machine, Command::OpenSession { open: open("zk"), attempt: None }).unwrap();
+    for _ in 0..2 {
+        let entry = create("/locks/pool/lock-", CreateKind::Ephemeral, true, Vec::new());
+        apply(&mut machine, multi(of_session("zk"), vec![entry])).unwrap();
+    }
+    let before = machine.stored_bytes();
+    apply(&mut machine, set_limit(LockPolicy::LIMIT_MAX)).unwrap();
+    assert_eq!(machine.stored_bytes(), before);
+    machine.check_invariants().unwrap();
+}
+
 /// The answer to a hand-over has the slots of the hold.
 #[test]
 fn the_answers_to_hand_overs_are_bounded_by_bytes() {
@@ -310,6 +330,15 @@ fn the_answers_to_hand_overs_are_bounded_by_bytes() {
         let hand_over = HandOver { lock: lock_name("pool"), from, to, token: Some(token) };
         apply(&mut machine, Command::HandOver(hand_over)).unwrap();
     }
+    machine.limits.tree_bytes_max = machine.stored_bytes();
+    apply(&mut machine, Command::OpenSession { open: open("s2"), attempt: None }).unwrap_err();
+    machine.limits.tree_bytes_max += 1_000;
+    apply(&mut machine, Command::OpenSession { open: open("s2"), attempt: None }).unwrap();
+    let token = Some(machine.lock(&lock_name("pool"), 1).holders[0].token);
+    let to = (session_name("s2"), Owner::unnamed());
+    let hand_over = HandOver { lock: lock_name("pool"), from: (session, from), to, token };
+    let rejected = apply(&mut machine, Command::HandOver(hand_over));
+    assert!(matches!(rejected, Err(Rejection::LimitReached { bound: Bound::TreeBytes, .. })));
     let memo = &machine.sessions.get(SessionId(1)).unwrap().memo;
     assert!(memo.answers.len() > 1 && memo.weight() <= Memo::BYTES_MAX, "{}", memo.weight());
     assert!(memo.bytes_named() > 100_000, "{}", memo.bytes_named());

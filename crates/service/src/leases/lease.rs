@@ -1,7 +1,7 @@
 //! The leases of sessions: deadlines in the leader's memory, on a monotonic clock that the caller passes in.
 //!
-//! A new leader starts with [`Leases::reset`], which gives every session its full TTL, or the rest that the log has in a
-//! record. From the proposal of a record on, the session is renewed only through the log. So no acknowledged renewal is
+//! A new leader starts with [`Leases::reset`], which gives every session its full TTL, a longer one that it has replaced, or
+//! the rest that the log has in a record. From the proposal of a record on, the session is renewed only through the log. So no acknowledged renewal is
 //! older than the record that a leader starts with.
 //!
 //! Invariants: a lease's deadline never moves back. Each lease has a heap entry at or before its deadline. An entry
@@ -117,7 +117,7 @@ pub(crate) struct Leases {
 
 impl Leases {
     /// Begins a leadership: every session has its full TTL from `now`, less what a record has. A longer TTL before it
-    /// counts as long as a caller may rely on it: then a record is later than the last renewal with that TTL.
+    /// counts while a caller may rely on it. A record is later than the last renewal with that TTL.
     pub(crate) fn reset(
         &mut self,
         sessions: impl Iterator<Item = LeaseTerms>,
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(leases.overdue(t0 + seconds(20), 10), [(B, 8)]);
     }
 
-    /// The former leader promised 20 s, and the log has 2 s.
+    /// The former leader promised 20 s, and the TTL is 2 s now.
     #[test]
     fn a_new_leader_keeps_a_longer_ttl_that_a_caller_may_rely_on() {
         let t0 = Instant::now();

@@ -11,8 +11,8 @@ use futures_util::{StreamExt as _, stream};
 use holdfast_machine::Machine;
 use holdfast_raft::Urgency;
 use holdfast_types::{
-    Actor, Command, LockName, LockView, Owner, Rejection, Reply, SessionId, SessionName, Ticket,
-    Ttl,
+    Actor, Command, EntryState, LockName, LockView, Owner, Rejection, Reply, SessionId,
+    SessionName, SessionRejection, Ticket, Ttl,
 };
 
 use crate::leases::lease::Renewal;
@@ -29,6 +29,27 @@ pub struct SessionRenewal {
     pub session: SessionName,
     /// The session's TTL and the guaranteed remaining time of its lease, or the reason why it was not renewed.
     pub renewed: Result<(Ttl, Duration), Failure>,
+}
+
+/// A renewal of a session that a quorum confirmed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConfirmedLease {
+    /// The start of the call that renewed the session.
+    pub(crate) since: Instant,
+    /// The TTL of the session when it was renewed. A later one promises nothing from `since` on.
+    pub(crate) ttl: Ttl,
+}
+
+impl ConfirmedLease {
+    /// The session certainly lives until then.
+    pub(crate) fn until(self) -> Instant {
+        self.since + self.ttl.as_duration()
+    }
+
+    /// The guaranteed remaining time of the lease.
+    pub(crate) fn left(self) -> Duration {
+        self.until().saturating_duration_since(Instant::now())
+    }
 }
 
 impl Service {
@@ -109,18 +130,16 @@ impl Service {
                 return None;
             }
             let one = |of: &SessionToRenew| {
-                let SessionToRenew { session, id, queue_entry } = of;
+                let SessionToRenew { session, id, .. } = of;
                 self.check_session_of(machine, &actor, session)?;
                 let (id, ttl) = find(machine, session, *id)?;
-                let entry = queue_entry.as_ref().and_then(|(lock, owner, ticket)| {
-                    machine.entry_state(&lock.clone().into(), session, owner, Some(*ticket))
-                });
-                let renewed = Renewed { ttl, entry, revision: machine.revision() };
+                let renewed =
+                    Renewed { ttl, entry: entry_of(machine, of), revision: machine.revision() };
                 // A session with a record in the log is renewed only through the log, because the next leader, or this one in its
                 // next leadership, counts from the record.
                 let in_log = machine.renews_in_log(id);
                 let renewal = if in_log { Renewal::Expiring } else { leases.renew(id, now) };
-                Ok((renewal, renewed))
+                Ok((renewal, id, renewed))
             };
             Some(sessions.iter().map(one).collect::<Vec<_>>())
         });
@@ -128,11 +147,9 @@ impl Service {
         let finish = async |(of, renewal): (SessionToRenew, Result<_, Rejection>)| match renewal {
             Err(rejection) => Err(CallFailure::Rejected(rejection)),
             // `Unknown`: this new leader has not started the leases yet, so the session still has its full TTL: it has no record.
-            Ok((Renewal::Renewed | Renewal::Unknown, renewed)) => Ok(renewed),
-            Ok((Renewal::Expiring, _)) if !through_the_log => Err(CallFailure::Unavailable),
-            Ok((Renewal::Expiring, renewed)) => {
-                self.renew_through_the_log(of.session, renewed, deadline).await
-            }
+            Ok((Renewal::Renewed | Renewal::Unknown, _, renewed)) => Ok(renewed),
+            Ok((Renewal::Expiring, ..)) if !through_the_log => Err(CallFailure::Unavailable),
+            Ok((Renewal::Expiring, id, _)) => self.renew_through_the_log(of, id, deadline).await,
         };
         // After a change of the leader, many renewals enter the log: together, in few entries.
         let finishing = stream::iter(sessions.into_iter().zip(in_memory).map(finish));
@@ -144,21 +161,31 @@ impl Service {
         Ok(renewals)
     }
 
-    /// Renews a session whose expiry command is in flight: the log decides which of the two comes first.
+    /// Renews the session with a number: the log decides whether its expiry, or another TTL, comes first.
     async fn renew_through_the_log(
         &self,
-        session: SessionName,
-        renewed: Renewed,
+        of: SessionToRenew,
+        id: SessionId,
         deadline: Instant,
     ) -> Result<Renewed, CallFailure> {
         // The caller has been checked. The leader proposes for it, maybe on behalf of another node.
-        let command = Command::RenewSession { session }.by(Actor::Node);
+        let command = Command::RenewSession { session: of.session.clone() }.by(Actor::Node);
         let proposed = self.raft().propose(command, Urgency::Immediate, deadline).await;
-        match proposed.map(|committed| committed.outcome) {
-            Ok(Ok(Reply::SessionRenewed { .. })) => Ok(renewed),
-            Ok(Err(rejection)) => Err(CallFailure::Rejected(rejection)),
-            Ok(Ok(_)) | Err(_) => Err(CallFailure::Unavailable),
-        }
+        let committed = proposed.map_err(|_| CallFailure::Unavailable)?;
+        let ttl = match committed.outcome {
+            Ok(Reply::SessionRenewed { id: renewed, ttl }) if renewed == id => ttl,
+            // The session has ended, and another one has its name.
+            Ok(Reply::SessionRenewed { .. }) => {
+                let ended = SessionRejection::Unknown { session: of.session };
+                return Err(CallFailure::Rejected(ended.into()));
+            }
+            Ok(_) => return Err(CallFailure::Unavailable),
+            Err(rejection) => return Err(CallFailure::Rejected(rejection)),
+        };
+        let revision = committed.revision;
+        self.catch_up(revision).await.map_err(|_| CallFailure::Unavailable)?;
+        let entry = self.raft().read(|machine| entry_of(machine, &of));
+        Ok(Renewed { ttl, entry, revision })
     }
 
     pub(crate) async fn leases_as_leader(
@@ -194,6 +221,12 @@ impl Service {
             Ok(_) | Err(_) => vec![None; count],
         }
     }
+}
+
+/// The state of the hold or the queue entry whose state a renewal also requests.
+fn entry_of(machine: &Machine, of: &SessionToRenew) -> Option<EntryState> {
+    let (lock, owner, ticket) = of.queue_entry.as_ref()?;
+    machine.entry_state(&lock.clone().into(), &of.session, owner, Some(*ticket))
 }
 
 /// Finds an open session that has a lease. With a number, only that session of the name.
@@ -245,11 +278,21 @@ mod tests {
         let session = SessionName::new("me").unwrap();
         let open = OpenSession::of(session.clone());
         let opened = admin.open_session(open, None).await.unwrap();
-        let ttl = opened.value.view.ttl;
-        let renewed = Renewed { ttl, entry: None, revision: opened.revision };
-        let deadline = service.deadline();
-        let done = service.renew_through_the_log(session.clone(), renewed, deadline).await;
-        assert!(done.is_ok(), "{done:?}");
+        let id = opened.value.view.id;
+        // Another call sets the TTL before the renewal enters the log.
+        let short = Some(Ttl::MIN);
+        let shorter = OpenSession { ttl: short, ..OpenSession::of(session.clone()) };
+        admin.open_session(shorter, None).await.unwrap();
+        let renew = |id| {
+            let of = SessionToRenew { session: session.clone(), id: None, queue_entry: None };
+            service.renew_through_the_log(of, id, service.deadline())
+        };
+        let renewed = renew(id).await.unwrap();
+        assert!(renewed.ttl == Ttl::MIN && renewed.revision > opened.revision, "{renewed:?}");
+        // Another session has the name by then.
+        let ended = SessionRejection::Unknown { session: session.clone() };
+        let other = renew(SessionId(id.0 + 1)).await;
+        assert!(matches!(other, Err(CallFailure::Rejected(why)) if why == ended.into()));
         // Without a credential, the same session is not renewed.
         let denied = service.renew(&session, None, service.deadline()).await;
         assert!(matches!(denied, Err(Failure::Rejected(Rejection::Auth(_)))), "{denied:?}");

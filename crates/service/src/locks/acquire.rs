@@ -10,6 +10,7 @@ use holdfast_types::{
 use tokio::sync::oneshot;
 use tracing::{Instrument as _, Span};
 
+use crate::leases::renewal::ConfirmedLease;
 use crate::locks::queue_positions::PositionWatcher;
 use crate::locks::queued::QueuedAcquire;
 use crate::request::{Failure, Response};
@@ -31,21 +32,27 @@ pub struct Granted {
 }
 
 impl Granted {
-    /// The result of an acquire with these grants, in the order of the locks. The last session renewal that a quorum confirmed
-    /// began at `confirmed_at`.
+    /// The result of an acquire that was granted without a wait, and so renewed the session.
+    pub(super) fn now(
+        grants: Vec<Grant>,
+        revision: Revision,
+        arrived: Instant,
+    ) -> Result<Response<Self>, Failure> {
+        let ttl = grants.first().ok_or(Failure::UnexpectedReply)?.ttl;
+        Self::of(grants, revision, arrived, ConfirmedLease { since: arrived, ttl })
+    }
+
+    /// The result of an acquire with these grants, in the order of the locks. `confirmed` is the last renewal of the session.
     pub(super) fn of(
         grants: Vec<Grant>,
         revision: Revision,
         arrived: Instant,
-        confirmed_at: Instant,
+        confirmed: ConfirmedLease,
     ) -> Result<Response<Self>, Failure> {
         let mut others = grants.into_iter();
         let grant = others.next().ok_or(Failure::UnexpectedReply)?;
         let others = others.collect();
-        let now = Instant::now();
-        let waited = now.duration_since(arrived);
-        let since_confirmed = now.duration_since(confirmed_at);
-        let expires_in = grant.ttl.as_duration().saturating_sub(since_confirmed);
+        let (waited, expires_in) = (arrived.elapsed(), confirmed.left());
         Ok(Response::new(Self { grant, others, waited, expires_in }, revision))
     }
 }
@@ -88,11 +95,12 @@ impl Service {
         let Response { value, revision, .. } =
             proposed.inspect_err(|failure| self.count_busy(failure))?;
         let request = &self.context.request_id;
-        let (grants, revision, confirmed_at) = match (value, permit) {
+        let (grants, revision, confirmed) = match (value, permit) {
             (EntryState::Holding(grants), _) => {
                 let Grant { lock, token, .. } = grants.first().ok_or(Failure::UnexpectedReply)?;
                 tracing::debug!(request, %lock, session = %open.session, token = token.0, "granted");
-                (grants, revision, arrived)
+                self.metrics().granted.inc();
+                return Granted::now(grants, revision, arrived);
             }
             (EntryState::Waiting(queued), Some(permit)) => {
                 let queued = first_busy(queued).ok_or(Failure::UnexpectedReply)?;
@@ -105,7 +113,7 @@ impl Service {
                 }
                 let queued = QueuedAcquire {
                     arrived,
-                    confirmed_at: arrived,
+                    confirmed: ConfirmedLease { since: arrived, ttl: queued.ttl },
                     until: arrived + wait,
                     locks,
                     session: open.session,
@@ -118,7 +126,7 @@ impl Service {
             (EntryState::Waiting(_), None) => return Err(Failure::UnexpectedReply),
         };
         self.metrics().granted.inc();
-        Granted::of(grants, revision, arrived, confirmed_at)
+        Granted::of(grants, revision, arrived, confirmed)
     }
 
     /// Counts a rejected no-wait acquire.
@@ -179,7 +187,8 @@ impl Service {
         // This node may be behind: the hold may have changed since.
         let Some(grant) = grant.filter(|grant| is_copy(acquire, grant)) else { return Ok(None) };
         let grants = vec![Grant { renewed: true, ..grant }];
-        Granted::of(grants, renewed.revision, arrived, arrived).map(Some)
+        let confirmed = ConfirmedLease { since: arrived, ttl: renewed.ttl };
+        Granted::of(grants, renewed.revision, arrived, confirmed).map(Some)
     }
 }
 

@@ -17,6 +17,7 @@ use holdfast_types::{
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
+use crate::leases::renewal::ConfirmedLease;
 use crate::locks::acquire::{Granted, acquire_span};
 use crate::locks::queue_positions::{PositionWatcher, QueuePosition};
 use crate::request::{Failure, Response};
@@ -86,7 +87,7 @@ impl Service {
                 EntryState::Waiting(queued) => queued.into_iter().next(),
                 EntryState::Holding(grants) => {
                     self.metrics().granted.inc();
-                    let granted = Granted::of(grants, state.revision, arrived, arrived);
+                    let granted = Granted::now(grants, state.revision, arrived);
                     return Ok(AcquireProgress::Done(Box::new(granted)));
                 }
             };
@@ -213,9 +214,11 @@ impl ConnectionHold {
                     }
                 }
                 WaitEvent::Renewed { began, renewed } => {
+                    let confirmed = ConfirmedLease { since: began, ttl: renewed.ttl };
                     let held = renewed.entry.and_then(EntryState::into_single_grant);
                     if held.is_some_and(|held| held.token == self.grant.token) {
-                        return self.renewed(began);
+                        self.wait.extend_to(confirmed.until());
+                        return HoldEvent::Renewed { expires_in: confirmed.left() };
                     }
                     // The hold has ended. The event of this node's `apply` has the cause.
                 }
@@ -232,12 +235,6 @@ impl ConnectionHold {
                 WaitEvent::Draining => return HoldEvent::Over(HoldEnd::ShuttingDown),
             }
         }
-    }
-
-    fn renewed(&mut self, began: Instant) -> HoldEvent {
-        let ttl = self.grant.ttl.as_duration();
-        self.wait.extend_to(began + ttl);
-        HoldEvent::Renewed { expires_in: ttl.saturating_sub(began.elapsed()) }
     }
 
     /// Returns the end of the hold, if this node has applied it.

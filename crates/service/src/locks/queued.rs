@@ -12,9 +12,11 @@ use holdfast_types::{
 };
 use tracing::Instrument as _;
 
+use crate::leases::renewal::ConfirmedLease;
 use crate::locks::read::WAITERS_SHOWN;
 use crate::request::{Failure, Response};
 use crate::service::Service;
+use crate::service_call::Renewed;
 use crate::waiting::{
     AbandonedEntryGuard, Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp,
     close_session_within,
@@ -22,8 +24,7 @@ use crate::waiting::{
 
 pub(crate) struct QueuedAcquire {
     pub(crate) arrived: Instant,
-    /// The start of the last session renewal that a quorum confirmed.
-    pub(crate) confirmed_at: Instant,
+    pub(crate) confirmed: ConfirmedLease,
     /// When the wait ends.
     pub(crate) until: Instant,
     pub(crate) locks: LockSet,
@@ -43,12 +44,12 @@ enum PlaceState {
 }
 
 impl QueuedAcquire {
-    /// Returns the grants, their revision, and the start of the last session renewal that a quorum confirmed.
+    /// Returns the grants, their revision, and the last renewal of the session.
     pub(crate) async fn wait(
         mut self,
         service: &Service,
         permit: WaiterPermit,
-    ) -> Result<(Vec<Grant>, Revision, Instant), Failure> {
+    ) -> Result<(Vec<Grant>, Revision, ConfirmedLease), Failure> {
         let parked = service.observer().lock_waiters.park(self.queued.ticket);
         let anonymous = self.anonymous.then(|| self.session.clone());
         let place = AbandonedEntryGuard::new(
@@ -62,7 +63,7 @@ impl QueuedAcquire {
             holdfast_trace::span!("parked", lock = %self.queued.lock, ahead = self.queued.ahead);
         let result = self.wait_parked(service, parked).instrument(span).await;
         place.settle(&result);
-        result.map(|(grants, revision)| (grants, revision, self.confirmed_at))
+        result.map(|(grants, revision)| (grants, revision, self.confirmed))
     }
 
     async fn wait_parked(
@@ -93,8 +94,8 @@ impl QueuedAcquire {
                     return Err(self.left(service, cause));
                 }
                 WaitEvent::Woken(WakeUp::Look) => {}
-                WaitEvent::Renewed { began, .. } if !service.raft().cannot_catch_up() => {
-                    self.confirmed_at = began;
+                WaitEvent::Renewed { began, renewed } if !service.raft().cannot_catch_up() => {
+                    self.confirmed = ConfirmedLease { since: began, ttl: renewed.ttl };
                 }
                 WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
                 WaitEvent::Denied(rejection) => {
@@ -148,19 +149,20 @@ impl QueuedAcquire {
         grant: Grant,
     ) -> Result<(Vec<Grant>, Revision), Failure> {
         let is_durable = self.session.is_durable();
-        if !is_durable && self.confirmed_at.elapsed() >= grant.ttl.as_duration() {
-            let began = Instant::now();
+        if !is_durable && self.confirmed.left().is_zero() {
+            let since = Instant::now();
             let place = Some((grant.lock.clone(), self.owner.clone(), grant.ticket));
-            let entry = match service.renew(&self.session, place, service.deadline()).await {
-                Ok(renewed) => renewed.entry,
-                Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
-                Err(_) => return Err(Failure::OutcomeUnknown),
-            };
+            let Renewed { entry, ttl, .. } =
+                match service.renew(&self.session, place, service.deadline()).await {
+                    Ok(renewed) => renewed,
+                    Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
+                    Err(_) => return Err(Failure::OutcomeUnknown),
+                };
             match entry.and_then(EntryState::into_single_grant) {
                 Some(held) if held.ticket == grant.ticket => {}
                 Some(_) | None => return Err(self.gone(service)),
             }
-            self.confirmed_at = began;
+            self.confirmed = ConfirmedLease { since, ttl };
         }
         let revision = grant.granted_in;
         tracing::debug!(lock = %grant.lock, session = %grant.session, token = grant.token.0, "granted after a wait");

@@ -76,8 +76,9 @@ impl Wait {
         self
     }
 
+    /// Moves the deadline, but never back.
     pub(crate) fn extend_to(&mut self, deadline: Instant) {
-        self.deadline = deadline;
+        self.deadline = self.deadline.max(deadline);
     }
 
     /// Waits for `woken`, and renews the session meanwhile. Dropping the future loses no event.

@@ -116,7 +116,7 @@ async fn a_session_keeps_its_full_time_when_the_leader_dies() {
     keeps_its_full_time_when_the_leader_dies(None).await;
 }
 
-/// The log has the shorter TTL alone, and the client was told the longer one.
+/// The client was told the longer TTL, in a renewal that is not in the log.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_with_a_shortened_ttl_keeps_its_full_time_when_the_leader_dies() {
     keeps_its_full_time_when_the_leader_dies(Some("other?session=dead&attempt=99&ttl=1s")).await;

@@ -315,7 +315,7 @@ impl Model {
                 + entry.value.as_ref().map_or(0, |value| value.len())
                 + entry.durable.as_ref().map_or(0, |reason| reason.as_str().len())
                 + entry.multi_lock.iter().map(|lock| lock.as_str().len()).sum::<usize>()
-                + 4 * (entry.permits as usize - 1)
+                + if entry.reader == Reader::Own { 4 * (entry.permits as usize - 1) } else { 0 }
         };
         let node = |node: &Node| {
             let acl = node.acl.as_ref().map_or(0, list);
@@ -366,7 +366,6 @@ impl Model {
                 | Command::AttachSession { .. }
                 | Command::RunTimers { .. }
                 | Command::ForceRelease(_)
-                | Command::HandOver(_)
                 | Command::RequestRelease(_)
         );
         let before = self.clone();

@@ -23,6 +23,7 @@ impl Rng {
 }
 
 const TTL_MS: u64 = 10_000;
+const SHORT_TTL_MS: u64 = 3_000;
 const DEAD: SessionId = SessionId(1);
 const LIVE: SessionId = SessionId(2);
 
@@ -33,8 +34,8 @@ struct World {
     machine: Machine,
     tables: [Leases; 2],
     leader: usize,
-    /// The time of the last acknowledged renewal of each session.
-    renewed: [u64; 2],
+    /// The latest end of each session that a caller was told.
+    told_until: [u64; 2],
     /// A proposal that is not in the log yet: the leader may append it later.
     late: Option<Command>,
 }
@@ -47,7 +48,7 @@ impl World {
             machine: Machine::new(),
             tables: [Leases::default(), Leases::default()],
             leader: 0,
-            renewed: [0; 2],
+            told_until: [TTL_MS; 2],
             late: None,
         };
         let members = [NodeId(1)].into();
@@ -111,7 +112,22 @@ impl World {
                 return;
             }
         }
-        self.renewed[usize::try_from(id.0).unwrap() - 1] = began;
+        self.tell(id, began);
+    }
+
+    /// The caller of a renewal that began then counts its TTL.
+    fn tell(&mut self, id: SessionId, began: u64) {
+        let (ttl, _) = self.machine.lease(id).unwrap();
+        let told = &mut self.told_until[usize::try_from(id.0).unwrap() - 1];
+        *told = (*told).max(began + u64::from(ttl.as_millis()));
+    }
+
+    /// Another call sets the TTL.
+    fn set_ttl(&mut self, id: SessionId, ttl_ms: u64) {
+        let (session, ttl) = (self.machine.session_name(id).unwrap(), Ttl::from_millis(ttl_ms));
+        let open = OpenSession { ttl: ttl.ok(), ..OpenSession::of(session) };
+        self.apply(Command::OpenSession { open, attempt: None }).unwrap();
+        self.tell(id, self.now_ms);
     }
 
     /// One turn of the leader's timers. The log may get the record only later.
@@ -120,9 +136,9 @@ impl World {
         let table = &mut self.tables[self.leader];
         for (session, generation) in table.overdue(now, 10) {
             let ended = self.apply(Command::ExpireSession { session, generation }).is_ok();
-            let last = self.renewed[usize::try_from(session.0).unwrap() - 1];
-            let early = ended && self.now_ms < last + TTL_MS;
-            assert!(!early, "{session:?}, renewed at {last}, ended at {}", self.now_ms);
+            let told = self.told_until[usize::try_from(session.0).unwrap() - 1];
+            let early = ended && self.now_ms < told;
+            assert!(!early, "{session:?}, told to live until {told}, ended at {}", self.now_ms);
             self.tables[self.leader].disarm(session, ExpiryOutcome::Applied, now);
         }
         if let Some(late) = self.late.take() {
@@ -148,6 +164,9 @@ fn no_session_ends_early_while_leaders_change_and_a_dead_one_ends() {
         let shortest = 3_500;
         let mut next_leader = shortest + rng.below(4_000);
         let mut next_renewal = 0;
+        if seed % 2 == 0 {
+            world.set_ttl(DEAD, SHORT_TTL_MS);
+        }
         while world.machine.lease(DEAD).is_some() {
             world.now_ms += 1 + rng.below(500);
             assert!(world.now_ms < 6 * TTL_MS, "seed {seed}: the dead session stays");
@@ -157,8 +176,13 @@ fn no_session_ends_early_while_leaders_change_and_a_dead_one_ends() {
                 next_leader = world.now_ms + shortest + rng.below(4_000);
             }
             if world.now_ms >= next_renewal {
-                world.renew(LIVE);
-                next_renewal = world.now_ms + rng.below(TTL_MS - 1_000);
+                let ttl_ms = if rng.below(2) == 0 { TTL_MS } else { SHORT_TTL_MS };
+                match rng.below(3) {
+                    0 => world.set_ttl(LIVE, ttl_ms),
+                    _ => world.renew(LIVE),
+                }
+                let (ttl, _) = world.machine.lease(LIVE).unwrap();
+                next_renewal = world.now_ms + rng.below(u64::from(ttl.as_millis()) - 1_000);
             }
             world.turn(&mut rng);
         }

@@ -135,7 +135,7 @@ impl Model {
         self.remember(party.session, call, (outcome, self.revision));
     }
 
-    /// The bytes of the memo that count: the paths that were created.
+    /// The bytes of the memo that count: the paths that were created, and the slots and values of handed-over holds.
     pub(in crate::tests) fn bytes_remembered(&self) -> usize {
         let created_in = |result: &OpReply| match result {
             OpReply::Created { path, .. } => path.as_str().len(),
@@ -144,6 +144,9 @@ impl Model {
         let answers = self.sessions.iter().flat_map(|session| &session.memo);
         let bytes = answers.map(|(_, outcome, _)| match outcome {
             Ok(Reply::Multi(MultiReply { results, .. })) => results.iter().map(created_in).sum(),
+            Ok(Reply::HandedOver(grant)) => {
+                4 * grant.slots.len() + grant.value.as_ref().map_or(0, |value| value.len())
+            }
             _ => 0,
         });
         bytes.sum()
