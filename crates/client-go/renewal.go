@@ -89,7 +89,7 @@ func (s *session) poll(events *sessionEvents) {
 	s.mu.Unlock()
 	wait = events.untilExamination(wait, at)
 	events.due = at.plus(pollPause)
-	d := s.send.parkKeepAlive(s.ctx, s.name, events.since, wait, deadline.left(at))
+	d := s.send.parkKeepAlive(s.ctx, s.name, s.incarnation, events.since, wait, deadline.left(at))
 	var body eventsBody
 	err := d.decode(&body)
 	var lost *LostError
@@ -119,7 +119,7 @@ func (s *session) renew(events *sessionEvents) {
 	if over != nil {
 		return
 	}
-	d := s.send.keepAlive(s.ctx, s.name, deadline.left(at))
+	d := s.send.keepAlive(s.ctx, s.name, s.incarnation, deadline.left(at))
 	var body sessionBody
 	err := d.decode(&body)
 	var lost *LostError

@@ -127,19 +127,20 @@ func (s sender) closeSession(ctx context.Context, name string, incarnation int64
 	return s.do(ctx, call{method: http.MethodDelete, path: resource("sessions", name), query: q, copies: harmless}, nil)
 }
 
-// keepAlive renews a session within leaseLeft. One node gets a quarter of it, so that time is left for other nodes.
-func (s sender) keepAlive(ctx context.Context, name string, leaseLeft time.Duration) delivery {
+// keepAlive renews a session, and no later one of its name, within leaseLeft. One node gets a quarter of it, so that time is left for other nodes.
+func (s sender) keepAlive(ctx context.Context, name string, incarnation int64, leaseLeft time.Duration) delivery {
 	until := time.Now().Add(leaseLeft)
 	b := budget{min(max(leaseLeft/4, perNodeMin), perNodeMax), until.Add(-perNodeMin), until}
 	c := call{method: http.MethodPost, path: resource("sessions", name) + "/keepalive", copies: harmless}
+	c.query = query{}.withNumber(paramIncarnation, incarnation)
 	return s.nodes.send(ctx, &c, b, copied)
 }
 
 // parkKeepAlive renews a session with a call that one node holds for wait, or until an event of the session's locks. It
 // fails soon if no node accepts the call.
-func (s sender) parkKeepAlive(ctx context.Context, name string, since int64, wait, leaseLeft time.Duration) delivery {
+func (s sender) parkKeepAlive(ctx context.Context, name string, incarnation, since int64, wait, leaseLeft time.Duration) delivery {
 	c := call{method: http.MethodPost, path: resource("sessions", name) + "/keepalive", copies: harmless, wait: wait}
-	c.query = query{}.with(paramWait, wholeMillis(wait)).withNumber(paramSince, since)
+	c.query = query{}.with(paramWait, wholeMillis(wait)).withNumber(paramSince, since).withNumber(paramIncarnation, incarnation)
 	perNode := wait + min(max(leaseLeft/6, perNodeMin), perNodeMax)
 	startUntil := time.Now().Add(parkWithin)
 	return s.nodes.send(ctx, &c, budget{perNode, startUntil, startUntil.Add(perNode)}, parked)

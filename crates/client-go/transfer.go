@@ -82,7 +82,7 @@ func (g *Guard) sendTransfer(ctx context.Context, to, owner string) (token int64
 		return 0, false, err
 	case errors.As(err, &lost):
 		// One of the two sessions has ended; a renewal shows whether it is this one.
-		if g.session.send.keepAlive(ctx, g.session.name, g.session.left()).decode(&sessionBody{}) != nil {
+		if g.session.send.keepAlive(ctx, g.session.name, g.session.incarnation, g.session.left()).decode(&sessionBody{}) != nil {
 			return 0, false, lostError(g.entry, g.Token(), &loss{lost.Cause, lost.Reason})
 		}
 		return 0, true, invalid("the session %q is not open: the receiver opens it first", to)

@@ -155,6 +155,12 @@ pub mod session {
         "Only events after this revision, which is the revision of the previous response",
     )
     .hint("send the \"revision\" of a response");
+    pub const RENEWED_INCARNATION: Param = Param::number(
+        "incarnation",
+        (1, FencingToken::END - 1),
+        "The incarnation of the session, from the response that opened it. After the end of that one the response is 410 \
+         session-expired, also if the id has another session",
+    );
     pub const FORCE: Param = Param::flag(
         "force",
         "Close the session of another client, as an operator. Requires reason",

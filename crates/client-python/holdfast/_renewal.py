@@ -74,7 +74,7 @@ async def _poll(session: Session, poll: SessionPoll) -> None:
     known = session.entries.held()
     wait = poll.park_time(session.lease.park_time(jitter()))
     left = session.lease.deadline - _clock.now()
-    call = asyncio.ensure_future(session.calls.park_keep_alive(session.name, poll.since, wait, left))
+    call = asyncio.ensure_future(session.calls.park_keep_alive(*session.id, poll.since, wait, left))
     idle = asyncio.ensure_future(session.idle.wait())
     try:
         waits: Set["asyncio.Future[Any]"] = {call, idle, session.lost}
@@ -94,7 +94,7 @@ async def _poll(session: Session, poll: SessionPoll) -> None:
 
 async def _renew(session: Session, poll: SessionPoll) -> None:
     known = session.entries.held()
-    delivery = await session.calls.keep_alive(session.name, session.lease.deadline - _clock.now())
+    delivery = await session.calls.keep_alive(*session.id, session.lease.deadline - _clock.now())
     delivery = delivery.expecting(**SESSION)
     if delivery.error and not isinstance(delivery.error, Lost):
         log.debug("renewal of session %s failed: %s", session.name, delivery.error)

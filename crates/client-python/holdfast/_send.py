@@ -105,19 +105,23 @@ class Calls:
         target = path("sessions", session) + query({"incarnation": incarnation})
         await self.confirm(Call("DELETE", target, copies=Copies.HARMLESS))
 
-    async def keep_alive(self, session: str, left: float) -> Delivery:
-        """Renews a session whose lease has this much time left."""
+    async def keep_alive(self, session: str, incarnation: int, left: float) -> Delivery:
+        """Renews a session, and no later one of its name, whose lease has this much time left."""
         until = asyncio.get_running_loop().time() + left
         per_node = min(max(left / _RENEWAL_PART, _PER_NODE_MIN), _PER_NODE)
-        call = Call("POST", path("sessions", session) + "/keepalive", copies=Copies.HARMLESS)
+        target = path("sessions", session) + "/keepalive" + query({"incarnation": incarnation})
+        call = Call("POST", target, copies=Copies.HARMLESS)
         return await _retry.send(self.nodes, call, Budget(per_node, until - _PER_NODE_MIN, until), Route.COPIED)
 
-    async def park_keep_alive(self, session: str, since: Optional[int], wait: float, left: float) -> Delivery:
+    async def park_keep_alive(
+        self, session: str, incarnation: int, since: Optional[int], wait: float, left: float
+    ) -> Delivery:
         """Renews a session with a call that one node holds for `wait`, or until an event of the session's locks.
 
         Fails soon if no node accepts the call.
         """
-        target = path("sessions", session) + "/keepalive" + query({"wait": millis(wait), "since": since})
+        parameters = {"wait": millis(wait), "since": since, "incarnation": incarnation}
+        target = path("sessions", session) + "/keepalive" + query(parameters)
         per_node = wait + min(max(left / _PARKED_PART, _PER_NODE_MIN), _PER_NODE)
         start_until = asyncio.get_running_loop().time() + _PARK_WITHIN
         call = Call("POST", target, copies=Copies.HARMLESS)

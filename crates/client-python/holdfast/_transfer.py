@@ -74,7 +74,7 @@ async def _is_kept(session: Session, delivery: Delivery) -> bool:
         return False
     if isinstance(error, Lost):
         # One of the two sessions has ended; a renewal shows whether it is this one.
-        renewal = await session.calls.keep_alive(session.name, session.lease.deadline - _clock.now())
+        renewal = await session.calls.keep_alive(*session.id, session.lease.deadline - _clock.now())
         try:
             renewal.checked().json(**SESSION)
         except Error:

@@ -57,7 +57,9 @@ class FakeCalls(Calls):
         assert isinstance(outcome, Rejection)
         return Delivery(None, outcome.error, sent, False)
 
-    async def park_keep_alive(self, session: str, since: Optional[int], wait: float, left: float) -> Delivery:
+    async def park_keep_alive(
+        self, session: str, incarnation: int, since: Optional[int], wait: float, left: float
+    ) -> Delivery:
         if self.keepalive is None:
             await asyncio.Event().wait()
         response = Response(200, {}, json.dumps(self.keepalive).encode())

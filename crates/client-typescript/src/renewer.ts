@@ -34,6 +34,8 @@ export type RenewalReport =
 /** A session to renew. */
 export interface RenewedSession {
   readonly name: string;
+  /** No later session of the name is renewed. */
+  readonly incarnation: number;
   /** Events up to this revision are known. */
   readonly since: number | undefined;
   /** The length and the deadline of the lease. */
@@ -45,6 +47,7 @@ export class SessionRenewer {
   readonly #nodes: Nodes;
   readonly #report: (report: RenewalReport) => void;
   readonly #name: string;
+  readonly #incarnation: number;
   #since: number | undefined;
   #held: number;
   #deadline: number;
@@ -62,6 +65,7 @@ export class SessionRenewer {
     this.#nodes = nodes;
     this.#report = report;
     this.#name = session.name;
+    this.#incarnation = session.incarnation;
     this.#since = session.since;
     this.#held = session.held;
     this.#deadline = session.deadline;
@@ -120,7 +124,7 @@ export class SessionRenewer {
     const options = this.#options(signal);
     const path = `${sessionPath(this.#name)}/keepalive`;
     const call = (query: Query) =>
-      ({ method: "POST", target: target(path, query), copies: "harmless" }) as const;
+      ({ method: "POST", target: target(path, { ...query, incarnation: this.#incarnation }), copies: "harmless" }) as const;
     const parked = await park(this.#nodes, call({ ...waitQuery(Math.max(wait, 1)), since: this.#since }), wait, left, options);
     if (this.#deliver(parked)) {
       this.#failures = 0;

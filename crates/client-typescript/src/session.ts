@@ -70,7 +70,8 @@ export class Session {
     setMaxListeners(0, this.#ending.signal);
     this.#renewals = renewals;
     this.#reconciliation = new Reconciliation(this);
-    const known = { name: this.name, since: revision, held: acknowledged.held, deadline: this.lease.deadline };
+    const { held } = acknowledged;
+    const known = { name: this.name, incarnation, since: revision, held, deadline: this.lease.deadline };
     this.#renewal = renewals.add(known, (report) => this.#receive(report));
   }
 

@@ -609,7 +609,9 @@ test("a process that cannot start a thread reports failed renewals, and starts o
   try {
     await assert.rejects(renewals.ready(), (error) => error instanceof UnavailableError && /no more threads/.test(error.message));
     const reasons: unknown[] = [];
-    const session = renewals.add({ name: "s", since: 3, held: 30_000, deadline: now() + 30_000 }, (report) => reasons.push("reason" in report && report.reason));
+    const session = renewals.add({ name: "s", incarnation: 1, since: 3, held: 30_000, deadline: now() + 30_000 }, (report) =>
+      reasons.push("reason" in report && report.reason),
+    );
     const before = starts.mock.callCount();
     session.use(now() + 30_000);
     await new Promise((resolve) => setTimeout(resolve, 1_500));

@@ -15,6 +15,7 @@ use crate::history::hold_notice::HoldNotice;
 use crate::leases::renewal::ConfirmedLease;
 use crate::request::{Failure, ReadMode, Response, session_ended};
 use crate::service::Service;
+use crate::service_call::SessionToRenew;
 use crate::session_events::EventsSince;
 use crate::waiting::{Wait, WaitEvent};
 
@@ -53,19 +54,21 @@ impl Service {
         Ok(Response::new(SessionLease { view, created, expires_in }, revision))
     }
 
-    /// Renews a session.
+    /// Renews a session. With an `incarnation`, only that session of the name.
     ///
     /// # Errors
     /// A rejection if the session has ended; otherwise the errors of any write.
     pub async fn keep_alive(
         &self,
-        session: &SessionName,
+        session: SessionName,
+        incarnation: Option<SessionId>,
     ) -> Result<Response<SessionLease>, Failure> {
         let arrived = Instant::now();
-        let renewed = self.renew(session, None, self.deadline()).await?;
+        let of = SessionToRenew { session: session.clone(), id: incarnation, queue_entry: None };
+        let renewed = self.renew(of, self.deadline()).await?;
         // The holds in the reply are those of the renewal, or later ones.
         self.catch_up(renewed.revision).await?;
-        let view = self.view(session)?;
+        let view = self.view(&session)?;
         let expires_in = ConfirmedLease { since: arrived, ttl: renewed.ttl }.left();
         Ok(Response::new(SessionLease { view, created: false, expires_in }, renewed.revision))
     }
@@ -164,6 +167,8 @@ pub fn generate_session_name() -> Result<SessionName, Failure> {
 #[derive(Clone, Debug)]
 pub struct ListenRequest {
     pub session: SessionName,
+    /// As in [`Service::keep_alive`].
+    pub incarnation: Option<SessionId>,
     /// The cursor of the previous reply; `None` selects only events from now on.
     pub since: Option<Revision>,
     /// How long to wait for the first event. At most `ServiceConfig::wait_max`.
@@ -190,13 +195,14 @@ impl Service {
     /// A rejection if the session has ended; [`Failure::WaitTooLong`], [`Failure::TooManyWaiters`],
     /// [`Failure::ShuttingDown`]; otherwise the errors of any write.
     pub async fn listen(&self, request: ListenRequest) -> Result<Response<ListenReply>, Failure> {
-        let ListenRequest { session, since, wait } = request;
+        let ListenRequest { session, incarnation, since, wait } = request;
         let max = self.config().wait_max;
         if wait > max {
             return Err(Failure::WaitTooLong { max });
         }
         let arrived = Instant::now();
-        let renewed = self.renew(&session, None, self.deadline()).await?;
+        let of = SessionToRenew { session: session.clone(), id: incarnation, queue_entry: None };
+        let renewed = self.renew(of, self.deadline()).await?;
         // No earlier reply had a later cursor.
         let since = since.map(|since| since.min(renewed.revision));
         self.catch_up(renewed.revision).await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::session::{
-    CLOSED_INCARNATION, EVENTS_SINCE, EVENTS_WAIT, OPEN_ATTEMPT,
+    CLOSED_INCARNATION, EVENTS_SINCE, EVENTS_WAIT, OPEN_ATTEMPT, RENEWED_INCARNATION,
 };
 use holdfast_api::parameters::{INCARNATION, TTL};
 use holdfast_api::{
@@ -86,16 +86,18 @@ impl Calls {
         self.send(&call).await
     }
 
-    /// Renews a session within `lease_left`.
+    /// Renews a session, and no later one of its name, within `lease_left`.
     pub(crate) async fn keep_alive(
         &self,
-        session: &SessionName,
+        (session, incarnation): (&SessionName, SessionId),
         lease_left: Duration,
     ) -> Result<Answer<SessionBody>, Error> {
         let until = Instant::now() + lease_left;
         let start_until = until.checked_sub(PER_NODE_MIN).unwrap_or(until);
         let per_node = (lease_left / RENEWAL_PART).clamp(PER_NODE_MIN, PER_NODE);
-        let call = Call::new(Method::POST, keepalive_path(session)).copies(Copies::Harmless);
+        let query = Query::default().with(&RENEWED_INCARNATION, &incarnation);
+        let target = query.target(&keepalive_path(session));
+        let call = Call::new(Method::POST, target).copies(Copies::Harmless);
         let budget = Budget { per_node, start_until, until };
         self.nodes.send(&call, budget, CallRoute::Renewal).await.json().result
     }
@@ -105,13 +107,14 @@ impl Calls {
     /// if that node is frozen.
     pub(crate) async fn park_keep_alive(
         &self,
-        session: &SessionName,
+        (session, incarnation): (&SessionName, SessionId),
         since: Option<Revision>,
         wait: Duration,
         lease_left: Duration,
     ) -> Result<Answer<SessionEventsBody>, Error> {
         let query = Query::default().with(&EVENTS_WAIT, &whole_millis(wait));
         let query = query.with_some(&EVENTS_SINCE, since.as_ref());
+        let query = query.with(&RENEWED_INCARNATION, &incarnation);
         let target = query.target(&keepalive_path(session));
         let per_node = wait + (lease_left / PARKED_PART).clamp(PER_NODE_MIN, PER_NODE);
         let start_until = Instant::now() + PARK_WITHIN;

@@ -147,7 +147,7 @@ impl Guard {
                 let Ok(deadline) = session.deadline_or_loss(now) else {
                     return TransferError::without_guard(Error::Lost(loss));
                 };
-                if session.calls.keep_alive(&session.name, deadline.left(now)).await.is_err() {
+                if session.calls.keep_alive(session.id(), deadline.left(now)).await.is_err() {
                     return TransferError::without_guard(Error::Lost(loss));
                 }
                 Error::InvalidArgument(format!(

@@ -84,7 +84,7 @@ impl SessionPoll {
         let examinations = self.unguarded.iter().map(|hold| hold.examine_at.left(now));
         let wait = examinations.fold(wait, Duration::min);
         self.due = now.plus(PAUSE);
-        session.calls.park_keep_alive(&session.name, self.since, wait, left).await
+        session.calls.park_keep_alive(session.id(), self.since, wait, left).await
     }
 
     /// Schedules the next parked keepalive after one that no node accepted.

@@ -157,7 +157,7 @@ async fn renew(session: &Session, events: &mut SessionPoll) {
     let Ok(deadline) = session.deadline_or_loss(Moment::now()) else { return };
     let known_holds = session.entries.held();
     let left = deadline.left(Moment::now());
-    match session.calls.keep_alive(&session.name, left).await {
+    match session.calls.keep_alive(session.id(), left).await {
         Ok(answer) => {
             let held = Duration::from_millis(answer.body.expires_in_ms.unwrap_or(0));
             let acknowledged = Acknowledged { counted_from: answer.sent, held };

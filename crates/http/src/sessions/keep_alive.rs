@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT};
+use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT, RENEWED_INCARNATION};
 use holdfast_api::{
     CallParams as _, ErrorCode, EventBody, GapBody, KEEPALIVE_SESSIONS_MAX, KeepaliveBody,
     KeepaliveManyBody, ParamError, Schemas, SessionBody, SessionEventsBody, params,
 };
 use holdfast_service::{HoldChange, HoldNotice, ListenReply, ListenRequest, SessionRenewal};
-use holdfast_types::{Revision, SessionName, Stamp};
+use holdfast_types::{Revision, SessionId, SessionName, Stamp};
 
 use super::session_reply;
 use crate::access::CallAccess;
@@ -70,17 +70,18 @@ params! {
     struct KeepAliveParams {
         wait: Option<Duration> = EVENTS_WAIT,
         since: Option<Revision> = EVENTS_SINCE,
+        incarnation: Option<SessionId> = RENEWED_INCARNATION,
     }
 }
 
 async fn keep_alive(call: &mut CallContext<'_>) -> HandlerResult {
     let session = call.session()?;
-    let KeepAliveParams { wait, since } = call.params()?;
+    let KeepAliveParams { wait, since, incarnation } = call.params()?;
     if wait.is_some() || since.is_some() {
         let wait = wait.unwrap_or_default();
-        return listen(call, ListenRequest { session, since, wait }).await;
+        return listen(call, ListenRequest { session, incarnation, since, wait }).await;
     }
-    let response = call.run(call.service().keep_alive(&session)).await?;
+    let response = call.run(call.service().keep_alive(session, incarnation)).await?;
     Ok(session_reply(call, response))
 }
 

@@ -160,7 +160,8 @@ async fn values_beyond_the_described_bounds_are_rejected_and_values_within_them_
                     {
                         "&zone=b"
                     }
-                    ("/v1/sessions/{id}", "attempt" | "incarnation") => "",
+                    ("/v1/sessions/{id}", "attempt" | "incarnation")
+                    | ("/v1/sessions/{id}/keepalive", "incarnation") => "",
                     (_, "change") => "&session=me&attempt=9223372036854775807",
                     (_, "request" | "attempt" | "incarnation") if !base.contains("session=") => {
                         "&session=me"

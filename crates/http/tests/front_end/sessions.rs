@@ -46,6 +46,24 @@ async fn a_session_lists_its_locks_and_releases_them_when_it_is_closed() {
     assert_eq!(node.call("GET", "/v1/locks/a/b").await.json()["held"], false);
 }
 
+/// Another program has closed the session and opened it again.
+#[tokio::test]
+async fn a_keepalive_with_an_incarnation_renews_no_later_session() {
+    let node = Node::start().await;
+    let incarnation = |reply: Reply| reply.json()["incarnation"].as_u64().unwrap();
+    let first = incarnation(node.call("PUT", "/v1/sessions/me").await);
+    let other = incarnation(node.call("PUT", "/v1/sessions/other").await);
+    node.call("DELETE", "/v1/sessions/me").await;
+    let second = incarnation(node.call("PUT", "/v1/sessions/me").await);
+    for more in ["", "&wait=1ms", "&since=0"] {
+        let renew = |of| format!("/v1/sessions/me/keepalive?incarnation={of}{more}");
+        assert_eq!(node.call("POST", &renew(second)).await.status, 200, "{more}");
+        for of in [first, other] {
+            node.call("POST", &renew(of)).await.problem(410, "session-expired");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_waiting_keepalive_follows_a_ttl_that_another_call_has_shortened() {
     let node = Node::start().await;

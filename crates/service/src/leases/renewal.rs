@@ -11,8 +11,8 @@ use futures_util::{StreamExt as _, stream};
 use holdfast_machine::Machine;
 use holdfast_raft::Urgency;
 use holdfast_types::{
-    Actor, Command, EntryState, LockName, LockView, Owner, Rejection, Reply, SessionId,
-    SessionName, SessionRejection, Ticket, Ttl,
+    Actor, Command, EntryState, LockView, Rejection, Reply, SessionId, SessionName,
+    SessionRejection, Ttl,
 };
 
 use crate::leases::lease::Renewal;
@@ -56,12 +56,10 @@ impl Service {
     /// Renews a session on the leader.
     pub(crate) async fn renew(
         &self,
-        session: &SessionName,
-        queue_entry: Option<(LockName, Owner, Ticket)>,
+        of: SessionToRenew,
         deadline: Instant,
     ) -> Result<Renewed, Failure> {
-        let sessions = vec![SessionToRenew { session: session.clone(), id: None, queue_entry }];
-        let mut renewals = self.renew_all(sessions, true, deadline).await?;
+        let mut renewals = self.renew_all(vec![of], true, deadline).await?;
         let renewed = renewals.pop().unwrap_or(Err(Failure::OutcomeUnknown))?;
         self.metrics().keepalives.inc();
         Ok(renewed)
@@ -235,11 +233,8 @@ fn find(
     session: &SessionName,
     number: Option<SessionId>,
 ) -> Result<(SessionId, Ttl), Rejection> {
-    let found = match number {
-        Some(id) => machine.lease(id).map(|(ttl, _)| (id, ttl)),
-        None => machine.session_id(session),
-    };
-    let found = found.filter(|_| !session.is_durable());
+    let found = machine.session_id(session).filter(|_| !session.is_durable());
+    let found = found.filter(|(id, _)| number.is_none_or(|number| number == *id));
     found.ok_or_else(|| session_ended(machine, session))
 }
 
@@ -294,7 +289,8 @@ mod tests {
         let other = renew(SessionId(id.0 + 1)).await;
         assert!(matches!(other, Err(CallFailure::Rejected(why)) if why == ended.into()));
         // Without a credential, the same session is not renewed.
-        let denied = service.renew(&session, None, service.deadline()).await;
+        let of = SessionToRenew { session, id: None, queue_entry: None };
+        let denied = service.renew(of, service.deadline()).await;
         assert!(matches!(denied, Err(Failure::Rejected(Rejection::Auth(_)))), "{denied:?}");
         service.shutdown().await;
     }

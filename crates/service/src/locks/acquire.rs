@@ -15,6 +15,7 @@ use crate::locks::queue_positions::PositionWatcher;
 use crate::locks::queued::QueuedAcquire;
 use crate::request::{Failure, Response};
 use crate::service::Service;
+use crate::service_call::SessionToRenew;
 use crate::waiting::UnansweredSessionGuard;
 
 /// The caller holds the lock, or each lock of its multi-lock.
@@ -181,8 +182,9 @@ impl Service {
         if acquire.limit.is_some() || acquire.options.value.is_some() || !is_copy(acquire, &held) {
             return Ok(None);
         }
-        let entry = Some((held.lock, owner.clone(), held.ticket));
-        let renewed = self.renew(&open.session, entry, self.deadline()).await?;
+        let queue_entry = Some((held.lock, owner.clone(), held.ticket));
+        let of = SessionToRenew { session: open.session.clone(), id: None, queue_entry };
+        let renewed = self.renew(of, self.deadline()).await?;
         let grant = renewed.entry.and_then(EntryState::into_single_grant);
         // This node may be behind: the hold may have changed since.
         let Some(grant) = grant.filter(|grant| is_copy(acquire, grant)) else { return Ok(None) };

@@ -16,7 +16,7 @@ use crate::leases::renewal::ConfirmedLease;
 use crate::locks::read::WAITERS_SHOWN;
 use crate::request::{Failure, Response};
 use crate::service::Service;
-use crate::service_call::Renewed;
+use crate::service_call::{Renewed, SessionToRenew};
 use crate::waiting::{
     AbandonedEntryGuard, Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp,
     close_session_within,
@@ -151,13 +151,13 @@ impl QueuedAcquire {
         let is_durable = self.session.is_durable();
         if !is_durable && self.confirmed.left().is_zero() {
             let since = Instant::now();
-            let place = Some((grant.lock.clone(), self.owner.clone(), grant.ticket));
-            let Renewed { entry, ttl, .. } =
-                match service.renew(&self.session, place, service.deadline()).await {
-                    Ok(renewed) => renewed,
-                    Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
-                    Err(_) => return Err(Failure::OutcomeUnknown),
-                };
+            let queue_entry = Some((grant.lock.clone(), self.owner.clone(), grant.ticket));
+            let of = SessionToRenew { session: self.session.clone(), id: None, queue_entry };
+            let Renewed { entry, ttl, .. } = match service.renew(of, service.deadline()).await {
+                Ok(renewed) => renewed,
+                Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
+                Err(_) => return Err(Failure::OutcomeUnknown),
+            };
             match entry.and_then(EntryState::into_single_grant) {
                 Some(held) if held.ticket == grant.ticket => {}
                 Some(_) | None => return Err(self.gone(service)),

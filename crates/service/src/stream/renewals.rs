@@ -73,7 +73,9 @@ async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Liveness>>>)
 async fn renew_singly(service: Service, streams: Vec<Arc<Liveness>>) {
     let renewals = streams.into_iter().map(|liveness| async {
         let began = Instant::now();
-        match service.renew(&liveness.session, None, service.deadline()).await {
+        let (session, id) = (liveness.session.clone(), Some(liveness.id));
+        let of = SessionToRenew { session, id, queue_entry: None };
+        match service.renew(of, service.deadline()).await {
             Ok(_) => liveness.renewed(began),
             Err(Failure::Rejected(_)) => liveness.stop(),
             Err(failure) => tracing::debug!(%failure, "failed to renew the session of a stream"),

@@ -17,7 +17,7 @@ use super::parked::WaiterPermit;
 use crate::auth::authorization::{CredentialWatch, credential_ended};
 use crate::request::Failure;
 use crate::service::Service;
-use crate::service_call::Renewed;
+use crate::service_call::{Renewed, SessionToRenew};
 
 /// The next event that a waiting call handles.
 #[derive(Debug)]
@@ -131,11 +131,12 @@ impl WaiterRenewals {
     }
 
     fn begin(&mut self, service: &Service) {
-        let (service, session, place) = (service.clone(), self.session.clone(), self.place.clone());
+        let (session, queue_entry) = (self.session.clone(), self.place.clone());
+        let of = SessionToRenew { session, id: None, queue_entry };
         let began = Instant::now();
         self.next_at = began + self.period;
-        let renewal =
-            async move { (began, service.renew(&session, place, service.deadline()).await) };
+        let service = service.clone();
+        let renewal = async move { (began, service.renew(of, service.deadline()).await) };
         self.in_flight = Some(renewal.boxed());
     }
 }

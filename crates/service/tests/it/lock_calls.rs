@@ -164,7 +164,8 @@ async fn a_holder_receives_a_release_request_and_loses_the_lock_at_its_deadline(
     let mut since = held.granted_in;
     let mut events = Vec::new();
     while events.len() < 2 {
-        let listen = ListenRequest { session: session("me"), since: Some(since), wait: DEADLINE };
+        let (session, incarnation) = (session("me"), None);
+        let listen = ListenRequest { session, incarnation, since: Some(since), wait: DEADLINE };
         let reply = three.listen(listen).await.unwrap();
         assert_eq!(reply.value.gap, None);
         since = reply.revision;

@@ -147,7 +147,7 @@ pub(crate) async fn keep_alive(
     service: &Service,
     who: &str,
 ) -> Result<Response<SessionLease>, Failure> {
-    service.keep_alive(&session(who)).await
+    service.keep_alive(session(who), None).await
 }
 
 /// Waits until the state of the lock satisfies `wanted`.

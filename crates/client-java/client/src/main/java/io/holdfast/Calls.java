@@ -123,20 +123,22 @@ final class Calls {
     }
 
     /** Renews a session within {@code leaseLeft}. */
-    Delivery keepAlive(String session, long leaseLeft, Stop stop) throws InterruptedException {
+    Delivery keepAlive(String session, long incarnation, long leaseLeft, Stop stop) throws InterruptedException {
         long until = clock.nanos() + leaseLeft;
         long perNode = Math.min(PER_NODE, Math.max(PER_NODE_MIN, leaseLeft / RENEWAL_PART));
-        Call call = Call.of("POST", keepAliveTarget(session).toString()).harmless();
+        Call call = Call.of("POST", keepAliveTarget(session).with(Parameter.INCARNATION, incarnation).toString())
+                .harmless();
         var budget = new Rounds.Budget(perNode, until - PER_NODE_MIN, until);
         return new Rounds(this, call, budget, Rounds.Route.COPIED, stop).run();
     }
 
     /** Renews a session with a call that one node holds for {@code wait}, or until an event of the session's locks. */
-    Delivery parkKeepAlive(String session, Long since, long wait, long leaseLeft, Stop stop)
+    Delivery parkKeepAlive(String session, long incarnation, Long since, long wait, long leaseLeft, Stop stop)
             throws InterruptedException {
         String target = keepAliveTarget(session)
                 .with(Parameter.WAIT, Math.max(1, wait / Clock.MILLI) + "ms")
                 .with(Parameter.SINCE, since)
+                .with(Parameter.INCARNATION, incarnation)
                 .toString();
         long perNode = wait + Math.min(PER_NODE, Math.max(PER_NODE_MIN, leaseLeft / PARKED_PART));
         long startUntil = clock.nanos() + PARK_WITHIN;

@@ -114,7 +114,7 @@ final class Renewal {
         long wait = Math.min(lease.parkTime(Numbers.jitter()), events.nextExamination(now));
         parkAt = now + PAUSE;
         long left = Clock.left(lease.deadline(), now);
-        Delivery delivery = session.checked(session.calls.parkKeepAlive(session.name, since, wait, left, begin()))
+        Delivery delivery = session.checked(session.calls.parkKeepAlive(session.name, session.incarnation, since, wait, left, begin()))
                 .expectingList("holds");
         if (delivery.isStopped()) {
             return;
@@ -146,7 +146,7 @@ final class Renewal {
     private void renew() throws InterruptedException {
         List<SessionEvents.KnownHold> known = events.knownHolds();
         long left = Clock.left(session.lease().deadline(), session.clock.nanos());
-        Delivery delivery = session.checked(session.calls.keepAlive(session.name, left, begin())).expectingList("holds");
+        Delivery delivery = session.checked(session.calls.keepAlive(session.name, session.incarnation, left, begin())).expectingList("holds");
         if (delivery.isStopped() || delivery.error() instanceof LostException) {
             return;
         }
