@@ -120,8 +120,8 @@ class Calls:
 
         Fails soon if no node accepts the call.
         """
-        parameters = {"wait": millis(wait), "since": since, "incarnation": incarnation}
-        target = path("sessions", session) + "/keepalive" + query(parameters)
+        parameters = query({"wait": millis(wait), "since": since, "incarnation": incarnation})
+        target = path("sessions", session) + "/keepalive" + parameters
         per_node = wait + min(max(left / _PARKED_PART, _PER_NODE_MIN), _PER_NODE)
         start_until = asyncio.get_running_loop().time() + _PARK_WITHIN
         call = Call("POST", target, copies=Copies.HARMLESS)
