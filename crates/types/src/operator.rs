@@ -25,8 +25,8 @@ pub enum ForceReleaseTarget {
     Ticket(Ticket),
     /// The holder or waiter with this sequence number in the lock's directory.
     Sequence(u64),
-    /// The holder with this token. If nobody holds the lock, and the last hold had this token: the cooldown. A repeated command
-    /// removes no later holder.
+    /// The holder with this token. If its hold was the last, and the lock has no holder, the command ends the cooldown. A
+    /// repeated command removes no later holder.
     Token(FencingToken),
 }
 

@@ -164,7 +164,7 @@ pub const TO_OWNER: Param =
 pub const ENDED_TOKEN: Param = Param::number(
     "token",
     (1, FencingToken::END - 1),
-    "Only the hold of this token; or, if it was the last and nobody holds the lock, the cooldown. A late copy of the call then ends no later hold",
+    "Only the hold of this token; or, if this hold was the last and the lock is free, the cooldown. With it a late copy of the call ends no later hold",
 );
 pub const ENDED_TICKET: Param = Param::number(
     "ticket",

@@ -18,7 +18,7 @@ use crate::lock::lock_entry::LockEntry;
 
 impl Machine {
     /// Removes entries, and grants the lock to the next waiters. The end of a hold, or a break of all holders, also ends
-    /// the rest of a `min_hold` and of a cooldown. So does the token of the last hold while nobody holds the lock.
+    /// the rest of a `min_hold` and of a cooldown. The token of the last hold does so while the lock has no holder.
     pub(crate) fn force_release(
         &mut self,
         release: ForceRelease,

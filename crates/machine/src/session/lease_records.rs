@@ -42,8 +42,8 @@ impl SessionTtl {
     pub(super) fn replace(&mut self, ttl: Ttl, now: Stamp) {
         let longest = self.longest(now);
         if ttl < self.present {
-            // Callers rely on the former TTL from their last renewal on, which is earlier than the application of this
-            // command. The command was proposed at `now`: the second TTL is for the time since.
+            // A caller counts the former TTL from its last renewal, which was before this command is applied. The
+            // command was proposed at `now`: the second TTL is for the time since.
             let until = Stamp(now.0.saturating_add(2 * u64::from(self.present.as_millis())));
             let until = self.replaced.map_or(until, |(_, before)| before.max(until));
             self.replaced = Some((longest, until));

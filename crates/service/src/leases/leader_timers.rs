@@ -1,9 +1,9 @@
 //! The leader's timers: expire leases, end orphaned waits, run the timers of locks, and sweep empty lock directories.
 //!
 //! The task runs on every node and does nothing unless the node leads. A leadership begins after a quorum has confirmed
-//! it, so everything acknowledged before is visible; every session then has its full TTL, a longer one that it replaced, or the rest of its record. A pause of the process
-//! extends all leases by its length, because no client could renew meanwhile. Expiries carry this leadership's epoch,
-//! are never forwarded, and are proposed one batch at a time.
+//! it, so everything acknowledged before is visible. Every session then has its full TTL, a longer TTL before it, or the
+//! rest of its record. A pause of the process extends all leases by its length, because no client could renew meanwhile.
+//! Expiries carry this leadership's epoch, are never forwarded, and are proposed one batch at a time.
 //!
 //! While the cluster is sealed, the task proposes nothing, and the time does not count for leases.
 

@@ -1,8 +1,8 @@
 //! The leases of sessions: deadlines in the leader's memory, on a monotonic clock that the caller passes in.
 //!
-//! A new leader starts with [`Leases::reset`], which gives every session its full TTL, a longer one that it has replaced, or
-//! the rest that the log has in a record. From the proposal of a record on, the session is renewed only through the log. So no acknowledged renewal is
-//! older than the record that a leader starts with.
+//! A new leader starts with [`Leases::reset`], which gives every session its full TTL, a longer TTL before it, or the rest that
+//! the log has in a record. From the proposal of a record on, the session is renewed only through the log. So no acknowledged
+//! renewal is older than the record that a leader starts with.
 //!
 //! Invariants: a lease's deadline never moves back. Each lease has a heap entry at or before its deadline. An entry
 //! that is taken too early is put back, so a renewal only stores a deadline (as in oxia's session expiry).

@@ -36,7 +36,7 @@ pub struct SessionRenewal {
 pub(crate) struct ConfirmedLease {
     /// The start of the call that renewed the session.
     pub(crate) since: Instant,
-    /// The TTL of the session when it was renewed. A later one promises nothing from `since` on.
+    /// The TTL of the session when it was renewed. A TTL that is set later promises nothing from `since` on.
     pub(crate) ttl: Ttl,
 }
 
@@ -159,7 +159,7 @@ impl Service {
         Ok(renewals)
     }
 
-    /// Renews the session with a number: the log decides whether its expiry, or another TTL, comes first.
+    /// Renews the session with this number. The log decides whether its expiry, or a change of its TTL, comes first.
     async fn renew_through_the_log(
         &self,
         of: SessionToRenew,
