@@ -15,7 +15,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::health::alarms::{Alarm, AlarmKind};
+use crate::health::alarms::{Alarm, AlarmKind, AlarmSeverity};
 
 /// Upper bounds of the buckets of waits and holds, seconds: the longest wait is 5 minutes, and a hold may last for hours.
 pub const WAIT_BUCKETS: [f64; 14] =
@@ -133,6 +133,7 @@ pub struct ServiceMetrics {
     pub(crate) namespace_used: NamespaceGauges,
     pub(crate) namespace_limit: NamespaceGauges,
     alarms: Family<[(&'static str, &'static str); 1], Gauge>,
+    critical_alarms: Family<[(&'static str, &'static str); 1], Gauge>,
     pub(crate) memory_limit: Gauge,
     pub(crate) certificate_expires: Family<[(&'static str, &'static str); 1], Gauge>,
     calls_limited: Family<[(&'static str, String); 1], Counter>,
@@ -196,9 +197,11 @@ impl ServiceMetrics {
         self.set_alarms(&[]);
         let help = "1 while this node raises the alarm, otherwise 0";
         registry.register("alarm", help, self.alarms.clone());
+        let help = "1 while this node raises the alarm as critical, otherwise 0";
+        registry.register("alarm_critical", help, self.critical_alarms.clone());
         let help = "Limit of the memory of the process: of its control group, or the memory of the machine";
         registry.register("memory_limit_bytes", help, self.memory_limit.clone());
-        let help = "Unix time at which the certificate of a listener expires";
+        let help = "Unix time at which the first certificate of a listener's chain expires";
         registry.register(
             "certificate_expires_timestamp_seconds",
             help,
@@ -206,11 +209,14 @@ impl ServiceMetrics {
         );
     }
 
-    /// Sets the gauge of each kind of alarm.
+    /// Sets the gauges of each kind of alarm.
     pub(crate) fn set_alarms(&self, alarms: &[Alarm]) {
         for kind in AlarmKind::ALL {
-            let raised = alarms.iter().any(|alarm| alarm.kind == kind);
-            self.alarms.get_or_create(&[("name", kind.as_str())]).set(raised.into());
+            let raised = alarms.iter().find(|alarm| alarm.kind == kind);
+            let critical = raised.is_some_and(|alarm| alarm.severity == AlarmSeverity::Critical);
+            let labels = [("name", kind.as_str())];
+            self.alarms.get_or_create(&labels).set(raised.is_some().into());
+            self.critical_alarms.get_or_create(&labels).set(critical.into());
         }
     }
 

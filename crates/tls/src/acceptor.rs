@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use rustls::server::NoClientAuth;
 use rustls::sign::SingleCertAndKey;
 use rustls::{ServerConfig, SupportedProtocolVersion};
+use rustls_pki_types::CertificateDer;
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
@@ -166,7 +167,7 @@ impl TlsAcceptor {
         &self.0.denied
     }
 
-    /// When the certificate of new connections expires.
+    /// When the first certificate of the chain of new connections expires.
     pub fn expires_at(&self) -> SystemTime {
         *self.0.expires_at.lock()
     }
@@ -200,9 +201,7 @@ fn server_config(
     material: &TlsMaterial,
 ) -> Result<(Arc<ServerConfig>, SystemTime), TlsError> {
     let unusable = |reason: String| TlsError::unusable(&config.files.certificate, &reason);
-    let own = material.certified.cert.first();
-    let own = own.map_or_else(|| Err("it is empty".to_owned()), CertificateInfo::of);
-    let expires_at = own.map_err(unusable)?.not_after;
+    let expires_at = first_expiry(&material.certified.cert).map_err(unusable)?;
     let verifier = match config.client_certificates {
         ClientCertificates::Ignore => Arc::new(NoClientAuth),
         ClientCertificates::Request | ClientCertificates::Require => {
@@ -218,6 +217,13 @@ fn server_config(
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(material.certified.clone())));
     server.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok((Arc::new(server), expires_at))
+}
+
+/// When the first certificate of a chain expires: from then on, a client may reject the chain.
+fn first_expiry(chain: &[CertificateDer<'_>]) -> Result<SystemTime, String> {
+    let expiries = chain.iter().map(|of| Ok(CertificateInfo::of(of)?.not_after));
+    let expiries = expiries.collect::<Result<Vec<_>, String>>()?;
+    expiries.into_iter().min().ok_or_else(|| "it is empty".to_owned())
 }
 
 /// The thread of a listener on which TLS handshakes compute. Its priority is low: a flood of handshakes takes the processor
@@ -306,6 +312,22 @@ mod tests {
         assert!(failed.is_err());
         assert!(acceptor.reload().unwrap());
         assert!(!acceptor.reload().unwrap());
+    }
+
+    #[test]
+    fn a_chain_expires_with_its_first_certificate() {
+        let certificate = |year| {
+            let mut params = rcgen::CertificateParams::new(["node".to_owned()]).unwrap();
+            params.not_after = rcgen::date_time_ymd(year, 1, 1);
+            let key = rcgen::KeyPair::generate().unwrap();
+            params.self_signed(&key).unwrap().der().clone()
+        };
+        let [own, authority] = [2050, 2040].map(certificate);
+        let expiry = |of: &CertificateDer<'_>| CertificateInfo::of(of).unwrap().not_after;
+        assert!(expiry(&authority) < expiry(&own));
+        assert_eq!(first_expiry(&[own.clone(), authority.clone()]), Ok(expiry(&authority)));
+        assert_eq!(first_expiry(&[authority.clone(), own]), Ok(expiry(&authority)));
+        assert!(first_expiry(&[]).is_err());
     }
 
     #[tokio::test]

@@ -54,6 +54,11 @@ async fn every_node_lists_what_the_leader_knows_about_a_stopped_member() {
         let leader = nodes[0].service.node().0;
         assert_eq!(alarms_in(&reply)[0]["nodes"], json!([leader]), "{reply:?}");
     }
+    let metrics = nodes[0].call("GET", "/metrics").await.body;
+    for (name, critical) in [("one-failure-left", 1), ("member-silent", 0), ("no-leader", 0)] {
+        let line = format!("holdfast_alarm_critical{{name=\"{name}\"}} {critical}");
+        assert!(metrics.contains(&line), "{line} is missing in\n{metrics}");
+    }
 }
 
 #[tokio::test]
