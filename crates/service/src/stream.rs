@@ -76,20 +76,26 @@ impl Service {
         *self.actor() == Actor::Anonymous && self.requires_permissions()
     }
 
-    /// Whether the session of this key is open. Changes nothing: neither its lease nor its connection. `seen` as in
-    /// [`Service::open_stream_session`].
+    /// Until when a client with this TTL may count on the session of this key, if nothing renews it; `None` if it is not open.
+    /// Changes nothing: neither its lease nor its connection. `seen` as in [`Service::open_stream_session`].
     ///
     /// # Errors
     /// [`Failure::Lagging`]; the errors of any read.
-    pub async fn has_stream_session(
+    pub async fn stream_session_until(
         &self,
         key: SessionKey,
+        ttl: Ttl,
         seen: Revision,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Option<Instant>, Failure> {
         self.catch_up(seen).await?;
         // It may have been opened or closed through another node.
         self.read_barrier().await?;
-        Ok(self.raft().read(|machine| machine.is_opened_by(key.id, Some(key.password))))
+        if !self.raft().read(|machine| machine.is_opened_by(key.id, Some(key.password))) {
+            return Ok(None);
+        }
+        let began = Instant::now();
+        let left = self.remaining(&stream_session_name(key.id)?).await?;
+        Ok(Some(began + left.saturating_sub(slack(ttl))))
     }
 
     /// Opens a session for a connection, with the id and the password that its client gets. `seen` is the newest revision

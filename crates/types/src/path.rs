@@ -32,6 +32,8 @@ impl ZnodePath {
     pub const MAX_LEN: usize = 1024;
     /// The parent of all lock directories.
     pub const LOCKS: &str = "/locks";
+    /// The path at which ZooKeeper shows the members of the ensemble.
+    pub const CONFIG: &str = "/zookeeper/config";
 
     /// # Errors
     /// [`NameError`] for a path that is empty, relative, too long, ends with `/`, or has a bad component.

@@ -24,7 +24,6 @@ use crate::handshake::{
     HANDSHAKE_FRAME_MAX, HandshakeError, ProvisionalConnection, RequestedSession, Session, send,
 };
 use crate::identity::Identities;
-use crate::ops::ConnectionContext;
 use crate::reply_loop::{PendingRequests, ReplyLoop};
 use crate::request_loop::{EntrySpans, RequestLoop};
 
@@ -163,7 +162,7 @@ impl ZkCaller<'_> {
             let session = opened.map_err(|failure| requested.refused_before_response(failure))?;
             return Ok((session, requested.response()));
         }
-        requested.check(&service).await?;
+        let counts_until = requested.check(&service).await?;
         send(writer, &requested.response(), config).await;
         let mut provisional = ProvisionalConnection {
             frames,
@@ -174,7 +173,7 @@ impl ZkCaller<'_> {
             identities: &mut self.identities,
             is_new: requested.is_new,
         };
-        let deadline = deadline.min(Instant::now() + requested.ttl.as_duration());
+        let deadline = deadline.min(counts_until.into());
         let proved = timeout_at(deadline, provisional.prove()).await;
         let reply = proved.unwrap_or(Err(HandshakeError::NoCredential))?;
         let opened = requested.attach(context, &self.service(), peer).await;
@@ -206,13 +205,13 @@ impl Connection<'_> {
         tracing::debug!(peer = %self.peer, session, timeout_ms = ttl.as_millis(), "a ZooKeeper session connected");
         let pending = PendingRequests::default();
         let service = self.context.service.clone();
-        let members = Box::new(move || members_text(&service));
+        let members = move || members_text(&service);
         let mut requests = RequestLoop {
             frames,
             stream: &stream,
             service: &self.context.service,
             caller: self.context.service.clone(),
-            context: ConnectionContext { identities, members },
+            identities,
             pending: &pending,
             guard: self.guard,
             spans: EntrySpans { sampler: self.context.trace_sampler.as_ref(), stream: &stream },
@@ -228,6 +227,7 @@ impl Connection<'_> {
             pending: &pending,
             guard: self.guard,
             metrics: &self.context.metrics,
+            members: &members,
             write_timeout: self.context.config.write_timeout,
             buffer: BytesMut::from(first),
             disconnect: None,
@@ -340,6 +340,9 @@ async fn reject<W: AsyncWrite + Unpin>(
             sleep(record_rejected(context, peer, FailureReason::Credential, detail)).await;
             let reply = encode_reply(xid::AUTH, 0, Err(ErrorCode::AuthFailed));
             send(writer, &reply, &context.config).await;
+        }
+        HandshakeError::Expiring => {
+            tracing::debug!(%peer, "rejected a ZooKeeper session: its lease ends before a credential can renew it");
         }
         HandshakeError::NoCredential => {
             let detail = &"no credential in time";

@@ -56,6 +56,8 @@ pub(crate) enum HandshakeError {
     Unavailable(Failure),
     /// A credential proves nobody, or somebody who may not have the session.
     AuthFailed,
+    /// The session may expire before a credential can arrive.
+    Expiring,
     /// The client sent no credential in time.
     NoCredential,
     /// The last reply was an error that ends the connection, or the client closed it.
@@ -110,20 +112,20 @@ impl RequestedSession {
         response.encode()
     }
 
-    /// Whether the client could get its session here.
-    pub(crate) async fn check(&self, service: &Service) -> Result<(), HandshakeError> {
+    /// Until when the client, which could get its session here, may count on it before a credential renews it.
+    pub(crate) async fn check(&self, service: &Service) -> Result<Instant, HandshakeError> {
         if service.leader().is_none() {
             return Err(HandshakeError::Unavailable(Failure::NoLeader));
         }
+        let now = Instant::now();
         if self.is_new {
-            return Ok(());
+            return Ok(now + self.ttl.as_duration());
         }
-        let is_open = service.has_stream_session(self.key, self.seen).await;
-        if is_open.map_err(HandshakeError::Unavailable)? {
-            Ok(())
-        } else {
-            Err(HandshakeError::NoSession(self.read_only))
-        }
+        let until = service.stream_session_until(self.key, self.ttl, self.seen).await;
+        let until = until.map_err(HandshakeError::Unavailable)?;
+        let until = until.ok_or(HandshakeError::NoSession(self.read_only))?;
+        // The response would tell the client that the session lives.
+        if until <= Instant::now() { Err(HandshakeError::Expiring) } else { Ok(until) }
     }
 
     /// Opens the session, or takes it over.
@@ -211,7 +213,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ProvisionalConnection<'_, R, W
                     Ok(Response::Empty),
                     self.authenticate(&scheme, &auth.unwrap_or_default()).await?,
                 ),
-                Ok(Request::Ping | Request::CloseSession) => (Ok(Response::Empty), false),
+                Ok(Request::Ping) => (Ok(Response::Empty), false),
+                // The session of an earlier connection stays open.
+                Ok(Request::CloseSession) if self.is_new => (Ok(Response::Empty), false),
                 Ok(_) => (Err(ErrorCode::NoAuth), false),
                 Err(_) => (Err(ErrorCode::MarshallingError), false),
             };

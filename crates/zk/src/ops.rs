@@ -14,10 +14,9 @@ use holdfast_zkwire::{ErrorCode, MultiResult, Request, Response};
 
 use crate::errors::{ErrorReply, error_code, error_reply};
 use crate::identity::Identities;
-use crate::paths;
 
 /// Turns a request into a call of the service and the format of its reply.
-pub(crate) fn translate(request: Request, context: &ConnectionContext) -> ZkOperation {
+pub(crate) fn translate(request: Request, identities: &Identities) -> ZkOperation {
     match request {
         Request::Create(create) => writes::single(writes::create(create)),
         Request::Delete { path, version } => writes::single(writes::delete(&path, version)),
@@ -30,14 +29,14 @@ pub(crate) fn translate(request: Request, context: &ConnectionContext) -> ZkOper
         Request::Check { path, version } => writes::single(writes::check(&path, version)),
         Request::Multi(ops) => writes::multi(ops),
 
-        Request::Exists { path, watch } => reads::exists(&path, watch, context),
-        Request::GetData { path, watch } => reads::node_data(&path, watch, context),
+        Request::Exists { path, watch } => reads::exists(&path, watch),
+        Request::GetData { path, watch } => reads::node_data(&path, watch),
         Request::GetChildren { path, watch } => reads::children(&path, watch),
-        Request::GetChildren2 { path, watch } => reads::children_with_stat(&path, watch, context),
-        Request::GetAcl { path } => reads::node_acl(&path, context),
+        Request::GetChildren2 { path, watch } => reads::children_with_stat(&path, watch),
+        Request::GetAcl { path } => reads::node_acl(&path),
         Request::GetAllChildrenNumber { path } => reads::descendant_count(&path),
         Request::GetEphemerals { prefix } => reads::ephemerals(prefix),
-        Request::MultiRead(reads) => reads::multi_read(reads, context),
+        Request::MultiRead(reads) => reads::multi_read(reads),
 
         Request::AddWatch { path, mode } => reads::add_watch(&path, mode),
         Request::CheckWatches { path, kind } => reads::check_watches(&path, kind),
@@ -51,7 +50,7 @@ pub(crate) fn translate(request: Request, context: &ConnectionContext) -> ZkOper
             let format = ReplyFormat::Fixed(Ok(Response::Empty));
             ZkOperation::new(StreamCall::Authenticate(scheme, credentials), format)
         }
-        Request::WhoAmI => ZkOperation::fixed(Ok(Response::WhoAmI(context.identities.masked()))),
+        Request::WhoAmI => ZkOperation::fixed(Ok(Response::WhoAmI(identities.masked()))),
         Request::CloseSession => ZkOperation::new(StreamCall::Close, ReplyFormat::Empty),
         Request::Reconfig(_) => ZkOperation::error(ErrorCode::ReconfigDisabled),
         Request::DeleteContainer | Request::Sasl { .. } => {
@@ -125,15 +124,15 @@ pub(crate) enum ReadFormat {
     Acl,
     Ephemerals,
     DescendantCount,
-    /// Another format, of a node that is shown with this data instead of its own.
-    WithData(Arc<str>, Box<ReadFormat>),
+    /// Another format, of a node that is shown with the members as its data.
+    Members(Box<ReadFormat>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MultiReadItem {
     Data,
-    /// This data instead of the node's own.
-    WithData(Arc<str>),
+    /// The members instead of the node's own data.
+    Members,
     Children,
     /// No node can have this path: no read was made.
     NoNode,
@@ -168,29 +167,20 @@ impl ZkOperation {
     }
 }
 
-/// The context of a connection for translating requests.
-pub(crate) struct ConnectionContext {
-    pub(crate) identities: Identities,
-    /// The data shown at [`paths::CONFIG`] now; `None` shows what the tree has there, which is nothing.
-    pub(crate) members: Box<dyn Fn() -> Option<Arc<str>> + Send + Sync>,
-}
-
-impl ConnectionContext {
-    pub(crate) fn members_at(&self, path: &str) -> Option<Arc<str>> {
-        if path == paths::CONFIG { (self.members)() } else { None }
-    }
-}
+/// The data shown at [`paths::CONFIG`] now; `None` shows what the tree has there, which is nothing.
+pub(crate) type MembersText = dyn Fn() -> Option<Arc<str>> + Send + Sync;
 
 /// The reply to a request, from the service's result and the format of the reply.
 pub(crate) fn reply(
     format: ReplyFormat,
     result: Result<StreamAnswer, Failure>,
+    members: &MembersText,
 ) -> Result<Response, ErrorReply> {
     match result {
         Ok(_) if let ReplyFormat::Disconnect(code) = format => {
             Err(ErrorReply::ReplyAndDisconnect(code))
         }
-        Ok(answer) => response(format, answer).map_err(ErrorReply::Reply),
+        Ok(answer) => response(format, answer, members).map_err(ErrorReply::Reply),
         Err(failure) => failed(&format, &failure),
     }
 }
@@ -226,7 +216,11 @@ fn operation_error(item: Option<WriteFormat>, why: &Rejection) -> ErrorCode {
 }
 
 /// A result of another kind than the request's is a bug of this server.
-fn response(format: ReplyFormat, answer: StreamAnswer) -> Result<Response, ErrorCode> {
+fn response(
+    format: ReplyFormat,
+    answer: StreamAnswer,
+    members: &MembersText,
+) -> Result<Response, ErrorCode> {
     Ok(match (format, answer) {
         (ReplyFormat::Fixed(fixed), _) => return fixed,
         (ReplyFormat::Empty, _) | (ReplyFormat::WatchExists, StreamAnswer::Watched(true)) => {
@@ -237,9 +231,9 @@ fn response(format: ReplyFormat, answer: StreamAnswer) -> Result<Response, Error
         }
         (ReplyFormat::AddWatch, _) => Response::AddWatch,
         (ReplyFormat::Sync(path), _) => Response::Sync { path },
-        (ReplyFormat::Read(format), answer) => return reads::response(format, answer),
+        (ReplyFormat::Read(format), answer) => return reads::response(format, answer, members),
         (ReplyFormat::MultiRead(items), StreamAnswer::Many(answers)) => {
-            Response::MultiRead(reads::multi_read_results(items, answers))
+            Response::MultiRead(reads::multi_read_results(items, answers, members))
         }
         (ReplyFormat::Write(item), StreamAnswer::Multi { results, .. }) => {
             writes::response(item, results.into_iter().next())?

@@ -25,7 +25,7 @@ use crate::errors::Disconnect;
 use crate::frame_reader::FrameReader;
 use crate::identity::{Identities, NotProved};
 use crate::metrics::OpKind;
-use crate::ops::{ConnectionContext, ReplyFormat, StreamCall, ZkOperation, translate};
+use crate::ops::{ReplyFormat, StreamCall, ZkOperation, translate};
 use crate::reply_loop::{PendingRequest, PendingRequests, RequestInfo};
 
 /// Writes in one call of the service.
@@ -39,7 +39,7 @@ pub(crate) struct RequestLoop<'a, R> {
     pub(crate) service: &'a Service,
     /// The service for the caller, who changes with `addauth`.
     pub(crate) caller: Service,
-    pub(crate) context: ConnectionContext,
+    pub(crate) identities: Identities,
     pub(crate) pending: &'a PendingRequests,
     pub(crate) guard: &'a ConnectionGuard,
     pub(crate) spans: EntrySpans<'a>,
@@ -175,7 +175,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         request: Result<Request, DecodeError>,
     ) -> ZkOperation {
         match request {
-            Ok(request) => translate(request, &self.context),
+            Ok(request) => translate(request, &self.identities),
             Err(error) => {
                 // The client decides how many there are.
                 tracing::debug!(
@@ -189,7 +189,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
     }
 
     fn identify(&mut self) {
-        let principal = self.context.identities.principal();
+        let principal = self.identities.principal();
         self.stream.identify(principal.clone());
         self.caller = self.service.for_principal(principal.clone());
     }
@@ -197,7 +197,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
     /// Adds the identity of the credentials. An access token proves the subject for which the connection acts from now on;
     /// a session without a subject becomes the subject's.
     async fn authenticate(&mut self, scheme: &str, credentials: &[u8]) -> Result<(), NotProved> {
-        let identities = &mut self.context.identities;
+        let identities = &mut self.identities;
         match Identities::access_token(scheme, credentials)? {
             Some(token) => {
                 let actor = Identities::actor_of(token, self.service).await?;
@@ -234,7 +234,8 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
                 }
             }
         }
-        let disconnects = matches!(request.format, ReplyFormat::Disconnect(_));
+        let disconnects =
+            if let ReplyFormat::Disconnect(code) = request.format { Some(code) } else { None };
         self.pending.push(request);
         match call {
             StreamCall::Nothing | StreamCall::Authenticate(..) => stream.ping(tag).await,
@@ -248,8 +249,10 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
             StreamCall::Close => stream.close(tag).await,
             StreamCall::Write(multi) => self.write(kind, vec![(tag, multi)]).await,
         }
-        if disconnects {
+        if let Some(code) = disconnects {
             self.pending.removed_through(tag).await;
+            // The reply may wait for room in the socket: no request behind this one is read.
+            return Err(Disconnect::Error(code));
         }
         Ok(())
     }

@@ -192,6 +192,11 @@ impl SessionStream {
                     return;
                 }
                 tags.clear();
+                // A reply would let the writes behind this one be done.
+                if let Some(reason) = end_after(&denied) {
+                    self.end(reason);
+                    return;
+                }
                 self.reply_failure(tag, denied).await;
             } else {
                 tags.push(tag);

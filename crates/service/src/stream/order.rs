@@ -189,6 +189,10 @@ impl Streams {
             Event::Tree(TreeEvent::DataChanged { path }) => {
                 self.fire_watches(machine, revision, (NoticeKind::Changed, path), None);
             }
+            Event::MemberChanged { .. } => {
+                let Ok(config) = ZnodePath::new(ZnodePath::CONFIG) else { return };
+                self.fire_watches(machine, revision, (NoticeKind::Changed, &config), None);
+            }
             Event::Session(SessionEvent::Ended { id, end, .. }) => {
                 let reason = match end {
                     SessionEnd::Closed => StreamEnd::Closed,
@@ -200,7 +204,6 @@ impl Streams {
             | Event::Session(SessionEvent::LeaseStarted { .. } | SessionEvent::Attached { .. })
             | Event::Tree(TreeEvent::SoftQuotaExceeded { .. })
             | Event::Recipe(_)
-            | Event::MemberChanged { .. }
             | Event::LevelChanged { .. }
             | Event::Audited { .. }
             | Event::VerifyState

@@ -10,35 +10,31 @@ use holdfast_zkwire::{
     AddWatchMode, ErrorCode, ReadOp, ReadResult, Response, SetWatches, WatcherType,
 };
 
-use super::{ConnectionContext, MultiReadItem, ReadFormat, ReplyFormat, StreamCall, ZkOperation};
+use super::{MembersText, MultiReadItem, ReadFormat, ReplyFormat, StreamCall, ZkOperation};
 use crate::errors::error_code;
 use crate::{paths, values};
 
-pub(crate) fn exists(path: &str, watch: bool, context: &ConnectionContext) -> ZkOperation {
+pub(crate) fn exists(path: &str, watch: bool) -> ZkOperation {
     match paths::to_read(path) {
-        Some(node) => read(StreamRead::Exists(node), watch, at(path, ReadFormat::Exists, context)),
+        Some(node) => read(StreamRead::Exists(node), watch, at(path, ReadFormat::Exists)),
         None => ZkOperation::error(paths::exists_error(path)),
     }
 }
 
-pub(crate) fn node_data(path: &str, watch: bool, context: &ConnectionContext) -> ZkOperation {
-    read_node(StreamRead::Data, path, watch, at(path, ReadFormat::Data, context))
+pub(crate) fn node_data(path: &str, watch: bool) -> ZkOperation {
+    read_node(StreamRead::Data, path, watch, at(path, ReadFormat::Data))
 }
 
 pub(crate) fn children(path: &str, watch: bool) -> ZkOperation {
     read_node(StreamRead::Children, path, watch, ReadFormat::Children)
 }
 
-pub(crate) fn children_with_stat(
-    path: &str,
-    watch: bool,
-    context: &ConnectionContext,
-) -> ZkOperation {
-    read_node(StreamRead::Children, path, watch, at(path, ReadFormat::Children2, context))
+pub(crate) fn children_with_stat(path: &str, watch: bool) -> ZkOperation {
+    read_node(StreamRead::Children, path, watch, at(path, ReadFormat::Children2))
 }
 
-pub(crate) fn node_acl(path: &str, context: &ConnectionContext) -> ZkOperation {
-    read_node(StreamRead::Acl, path, false, at(path, ReadFormat::Acl, context))
+pub(crate) fn node_acl(path: &str) -> ZkOperation {
+    read_node(StreamRead::Acl, path, false, at(path, ReadFormat::Acl))
 }
 
 pub(crate) fn descendant_count(path: &str) -> ZkOperation {
@@ -49,7 +45,7 @@ pub(crate) fn ephemerals(prefix: String) -> ZkOperation {
     read(StreamRead::Ephemerals(prefix), false, ReadFormat::Ephemerals)
 }
 
-pub(crate) fn multi_read(reads: Vec<ReadOp>, context: &ConnectionContext) -> ZkOperation {
+pub(crate) fn multi_read(reads: Vec<ReadOp>) -> ZkOperation {
     if reads.len() > Multi::OPS_MAX {
         return ZkOperation::error(ErrorCode::BadArguments);
     }
@@ -57,8 +53,8 @@ pub(crate) fn multi_read(reads: Vec<ReadOp>, context: &ConnectionContext) -> ZkO
     let items = reads.into_iter().map(|read| {
         let (path, item, read): (_, _, fn(ZnodePath) -> StreamRead) = match read {
             ReadOp::GetData { path, .. } => {
-                let members = context.members_at(&path);
-                let item = members.map_or(MultiReadItem::Data, MultiReadItem::WithData);
+                let is_config = path == paths::CONFIG;
+                let item = if is_config { MultiReadItem::Members } else { MultiReadItem::Data };
                 (path, item, StreamRead::Data)
             }
             ReadOp::GetChildren { path, .. } => {
@@ -89,11 +85,8 @@ fn read_node(
     }
 }
 
-fn at(path: &str, format: ReadFormat, context: &ConnectionContext) -> ReadFormat {
-    match context.members_at(path) {
-        Some(members) => ReadFormat::WithData(members, format.into()),
-        None => format,
-    }
+fn at(path: &str, format: ReadFormat) -> ReadFormat {
+    if path == paths::CONFIG { ReadFormat::Members(format.into()) } else { format }
 }
 
 pub(crate) fn add_watch(path: &str, mode: AddWatchMode) -> ZkOperation {
@@ -148,10 +141,14 @@ pub(crate) fn set_watches(watches: SetWatches) -> ZkOperation {
 }
 
 /// The reply to one read. `reply_loop` counts descendants. A result of another kind is a bug of this server.
-pub(crate) fn response(format: ReadFormat, answer: StreamAnswer) -> Result<Response, ErrorCode> {
+pub(crate) fn response(
+    format: ReadFormat,
+    answer: StreamAnswer,
+    members: &MembersText,
+) -> Result<Response, ErrorCode> {
     Ok(match (format, answer) {
-        (ReadFormat::WithData(text, format), answer) => {
-            return response(*format, with_data(&text, answer));
+        (ReadFormat::Members(format), answer) => {
+            return response(*format, with_members(members, answer), members);
         }
         (ReadFormat::Exists, StreamAnswer::Exists(stat)) => Response::Stat(values::stat(&stat)),
         (ReadFormat::Data, StreamAnswer::Data { data, stat }) => {
@@ -175,6 +172,7 @@ pub(crate) fn response(format: ReadFormat, answer: StreamAnswer) -> Result<Respo
 pub(crate) fn multi_read_results(
     items: Vec<MultiReadItem>,
     answers: Vec<Result<StreamAnswer, Rejection>>,
+    members: &MembersText,
 ) -> Vec<ReadResult> {
     let mut answers = answers.into_iter();
     let one = |item| {
@@ -187,14 +185,13 @@ pub(crate) fn multi_read_results(
             None => return ReadResult::Failed(ErrorCode::SystemError),
         };
         let answer = match &item {
-            MultiReadItem::WithData(text) => with_data(text, answer),
+            MultiReadItem::Members => with_members(members, answer),
             MultiReadItem::Data | MultiReadItem::Children | MultiReadItem::NoNode => answer,
         };
         match (item, answer) {
-            (
-                MultiReadItem::Data | MultiReadItem::WithData(_),
-                StreamAnswer::Data { data, stat },
-            ) => ReadResult::Data { data: values::wire_data(data), stat: values::stat(&stat) },
+            (MultiReadItem::Data | MultiReadItem::Members, StreamAnswer::Data { data, stat }) => {
+                ReadResult::Data { data: values::wire_data(data), stat: values::stat(&stat) }
+            }
             (MultiReadItem::Children, StreamAnswer::Children { names, .. }) => {
                 ReadResult::Children(names)
             }
@@ -204,8 +201,10 @@ pub(crate) fn multi_read_results(
     items.into_iter().map(one).collect()
 }
 
-/// The answer as if the node had the data `text`.
-fn with_data(text: &str, answer: StreamAnswer) -> StreamAnswer {
+/// The answer as if the node had the members as its data. They are read after the answer: a watch that the read has armed
+/// reports each later change.
+fn with_members(members: &MembersText, answer: StreamAnswer) -> StreamAnswer {
+    let Some(text) = members() else { return answer };
     let adapt =
         |stat: Stat| Stat { data_length: i32::try_from(text.len()).unwrap_or(i32::MAX), ..stat };
     match answer {

@@ -1,7 +1,6 @@
 //! Requests as a client sends them with the call of the service for each, and results of the service with the replies.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 
 use holdfast_types::{Data, OpReply, SessionName, SessionRejection, Stat};
 use holdfast_zkwire::{AddWatchMode, ReadOp, ReadResult, SetWatches, WatcherType};
@@ -10,10 +9,14 @@ use super::*;
 
 fn translated(request: Request) -> ZkOperation {
     let identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    translate(
-        request,
-        &ConnectionContext { identities, members: Box::new(|| Some("members".into())) },
-    )
+    translate(request, &identities)
+}
+
+fn reply(
+    format: ReplyFormat,
+    result: Result<StreamAnswer, Failure>,
+) -> Result<Response, ErrorReply> {
+    super::reply(format, result, &|| Some("members".into()))
 }
 
 fn refused(request: Request) -> Option<i32> {
@@ -78,16 +81,15 @@ fn a_watch_at_a_path_that_no_node_can_have_is_accepted_and_never_exists() {
 /// Every kind of read of the node shows the members; other nodes show their own data.
 #[test]
 fn the_members_are_shown_at_zookeepers_path() {
-    let text: Arc<str> = "members".into();
     let get = |path: &str| translated(Request::GetData { path: at(path), watch: true }).format;
-    let members = |format| ReplyFormat::Read(ReadFormat::WithData(text.clone(), Box::new(format)));
+    let members = |format| ReplyFormat::Read(ReadFormat::Members(Box::new(format)));
     assert_eq!(get("/zookeeper/config"), members(ReadFormat::Data));
     assert_eq!(get("/zookeeper/config2"), ReplyFormat::Read(ReadFormat::Data));
     let exists = translated(Request::Exists { path: at("/zookeeper/config"), watch: false });
     assert_eq!(exists.format, members(ReadFormat::Exists));
     let reads = vec![ReadOp::GetData { path: at("/zookeeper/config"), watch: false }];
     let multi_read = translated(Request::MultiRead(reads)).format;
-    assert_eq!(multi_read, ReplyFormat::MultiRead(vec![MultiReadItem::WithData(text)]));
+    assert_eq!(multi_read, ReplyFormat::MultiRead(vec![MultiReadItem::Members]));
 }
 
 fn path() -> ZnodePath {

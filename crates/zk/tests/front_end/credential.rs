@@ -306,3 +306,36 @@ async fn elsewhere_a_session_needs_no_credential() {
     assert_eq!(sessions(&admin).await, 1);
     assert!(matches!(client.done(Request::WhoAmI).await, Response::WhoAmI(_)));
 }
+
+/// The administrator switched authorization on, and the client has no credential.
+#[tokio::test]
+async fn a_close_without_a_credential_tells_that_a_returning_session_stays() {
+    let node = Node::start().await;
+    let mut early = node.client().await;
+    early.create("/early", 1).await;
+    let (admin, token) = guarded(&node).await;
+    let mut again = ZkClient::resume(node.address, &early.resumption()).await;
+    assert_eq!(again.error(Request::CloseSession).await, -102);
+    again.closed().await;
+    assert_eq!(sessions(&admin).await, 1);
+    let mut proved = ZkClient::resume(node.address, &early.resumption()).await;
+    assert_eq!(authenticate(&mut proved, &credentials("ci", &token)).await, 0);
+    proved.close().await;
+    assert_eq!(sessions(&admin).await, 0);
+}
+
+/// A client that returns is told that its session lives only while it certainly does.
+#[tokio::test]
+async fn a_connection_without_a_credential_ends_before_its_session_can() {
+    let node = Node::start().await;
+    let (admin, token) = guarded(&node).await;
+    let mut owner = ZkClient::open(node.address, 4_000).await;
+    assert_eq!(authenticate(&mut owner, &credentials("ci", &token)).await, 0);
+    let session = owner.resumption();
+    drop(owner);
+    while let Some(mut client) = ZkClient::connect(node.address, &session).await {
+        assert_eq!(client.session(), session.session_id);
+        client.closed().await;
+    }
+    assert_eq!(sessions(&admin).await, 1, "the session outlives the last connection");
+}

@@ -283,7 +283,7 @@ async fn a_node_cut_off_from_the_others_lets_its_clients_go_before_their_session
 }
 
 /// The members have the text format of ZooKeeper, which Curator's `EnsembleTracker` parses. A connection that was opened
-/// before a change shows the members after it.
+/// before a change shows the members after it, and its watch reports the change.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_members_are_told_at_zookeeper_config_as_zookeeper_tells_them() {
     let cluster = Cluster::three().await;
@@ -304,8 +304,10 @@ async fn the_members_are_told_at_zookeeper_config_as_zookeeper_tells_them() {
         let conf = four_letter_word(node.zookeeper, "conf").await;
         assert!(conf.ends_with(&format!("membership: \n{expected}")), "{conf}");
     }
+    open.done(get("/zookeeper/config", true)).await;
     let remove = "/v1/members/3?reason=moved&force=true";
     cluster.node(1).http.delete(remove).await.assert_status(204);
+    assert_eq!(open.event().await, (DataChanged, "/zookeeper/config".to_owned()));
     until("the members after the change", DEADLINE, async || {
         let told = open.data("/zookeeper/config").await;
         let told = String::from_utf8(told).expect("text");
