@@ -175,6 +175,8 @@ params! {
 async fn read_audit(call: &mut CallContext<'_>) -> HandlerResult {
     let AuditParams { after, wait, subject, action, target, limit, stale } = call.params()?;
     call.log_fields.wait = wait;
+    // The hash of a record is over the whole names.
+    call.session_names = None;
     let query = AuditQuery { after, subject, action, target, limit };
     let page = call.service().audit(&query, wait, read_mode(stale));
     call.ok(page, |page, _| audit_body(page)).await

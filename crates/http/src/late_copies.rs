@@ -81,7 +81,7 @@ impl LateCopies {
                 "read the lock before you repeat this call, which may give back permits again: add request"
             }
             Self::Release | Self::ReleasePermits => {
-                "repeat this call with the same parameters until it returns 204: until then the hold may exist"
+                "repeat this call with the same parameters until it returns 204 or 410: until then the hold may exist"
             }
             Self::Token if has("token") => {
                 "repeat this call with the same token: it has one effect"
@@ -93,7 +93,7 @@ impl LateCopies {
                 "read the lock before you repeat this call, which may concern a later hold: add token"
             }
             Self::Incarnation => {
-                "repeat this call until it returns 204: until then the session and its holds may exist"
+                "repeat this call until it returns 204 or 410: until then the session and its holds may exist"
             }
             Self::Request if has("request") => {
                 "repeat this call with the same session and request: it is executed once"

@@ -73,6 +73,7 @@ pub(crate) struct SessionToRenew {
 /// A renewal that a quorum confirmed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Renewed {
+    pub(crate) id: SessionId,
     pub(crate) ttl: Ttl,
     pub(crate) entry: Option<EntryState>,
     pub(crate) revision: Revision,

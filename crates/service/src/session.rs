@@ -68,7 +68,7 @@ impl Service {
         let renewed = self.renew(of, self.deadline()).await?;
         // The holds in the reply are those of the renewal, or later ones.
         self.catch_up(renewed.revision).await?;
-        let view = self.view(&session)?;
+        let view = self.view_of_renewed(&session, renewed.id)?;
         let expires_in = ConfirmedLease { since: arrived, ttl: renewed.ttl }.left();
         Ok(Response::new(SessionLease { view, created: false, expires_in }, renewed.revision))
     }
@@ -138,6 +138,19 @@ impl Service {
     /// Returns a session's ephemeral znodes, sorted, as applied by this node.
     pub fn ephemerals(&self, session: SessionId) -> Vec<ZnodePath> {
         self.raft().read(|machine| machine.ephemerals(session, ""))
+    }
+
+    /// As [`Service::view`]. Another session may have the name since the renewal of the one with this id.
+    fn view_of_renewed(
+        &self,
+        session: &SessionName,
+        id: SessionId,
+    ) -> Result<SessionView, Failure> {
+        let view = self.raft().read(|machine| {
+            let view = view_of(machine, session)?;
+            if view.id == id { Ok(view) } else { Err(session_ended(machine, session)) }
+        });
+        view.map_err(Failure::Rejected)
     }
 
     /// Returns a session as applied by this node.
@@ -222,13 +235,15 @@ impl Service {
         let mut over = wait.is_zero();
         let mut confirmed = ConfirmedLease { since: arrived, ttl: renewed.ttl };
         let period = renewed.ttl.as_duration();
-        let mut wait = Wait::until(self, arrived + wait).renewing(session.clone(), period);
+        let id = renewed.id;
+        let wait = Wait::until(self, arrived + wait);
+        let mut wait = wait.renewing(session.clone(), Some(id), period);
         let found = loop {
             let mut woken = std::pin::pin!(listening.woken.notified());
             woken.as_mut().enable();
             // An ended session no longer listens; `view` returns the reason.
             let Some(found) = self.observer().session_events.since(&session, since) else {
-                self.view(&session)?;
+                self.view_of_renewed(&session, id)?;
                 return Err(Failure::OutcomeUnknown);
             };
             if over || !found.events.is_empty() || found.gap.is_some() {
@@ -246,7 +261,7 @@ impl Service {
                 WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }
         };
-        let view = self.view(&session)?;
+        let view = self.view_of_renewed(&session, id)?;
         let expires_in = confirmed.left();
         let (waited, EventsSince { events, cursor, gap }) = (arrived.elapsed(), found);
         Ok(Response::new(ListenReply { view, expires_in, waited, events, gap }, cursor))

@@ -1,5 +1,9 @@
 //! The audit trail: its records on every node, filters, pages, and the wait for the next record.
 
+use std::collections::BTreeMap;
+
+use holdfast_api::AuditBody;
+use holdfast_types::{AuditClass, AuditHash};
 use serde_json::Value;
 
 use crate::authorization::{Tokens, as_token, guard, new_token};
@@ -225,4 +229,29 @@ async fn backups_transfers_and_changes_of_the_log_leave_a_record() {
         .collect();
     let of = |action: &str| ["admin", "operation", action].map(str::to_owned);
     assert_eq!(lines, ["backup", "set-node-log", "transfer-leadership"].map(of));
+}
+
+/// The names of a caller's own sessions are shortened in other replies.
+#[tokio::test]
+async fn a_reader_can_check_the_hashes_of_records_about_its_own_session() {
+    let node = Node::start().await;
+    let Tokens { admin, .. } = guard(&node).await;
+    for (method, target) in [
+        ("PUT", "/v1/locks/x?session=adm"),
+        ("POST", "/v1/force-releases/x?reason=test"),
+        ("PUT", "/v1/locks/y?session=adm"),
+        ("DELETE", "/v1/sessions/adm?force&reason=test"),
+    ] {
+        let done = as_token(&node, &admin, method, target, "").await;
+        assert!(done.status < 300, "{method} {target}: {done:?}");
+    }
+    let reply = as_token(&node, &admin, "GET", "/v1/audit", "").await;
+    let body: AuditBody = serde_json::from_str(&reply.body).unwrap();
+    assert!(reply.body.contains("@admin:adm"), "{reply:?}");
+    let mut newest: BTreeMap<AuditClass, AuditHash> = BTreeMap::new();
+    for record in body.records {
+        let before = newest.insert(record.action.class(), record.hash).unwrap_or_default();
+        let hash = record.clone().record().map(|record| record.hash_after(before));
+        assert_eq!(hash, Some(record.hash), "{record:?}");
+    }
 }

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use holdfast_http::HttpConfig;
-use holdfast_service::ServiceConfig;
+use holdfast_service::{Failure, ServiceConfig};
+use holdfast_types::{AuthRejection, CertificateName, Rejection, Right};
 use serde_json::Value;
 
 use crate::client::{Reply, call_with};
@@ -478,4 +479,25 @@ async fn an_administrator_repairs_a_znode_whose_access_list_allows_nobody() {
     assert_eq!(as_token(&node, &fixer, "PUT", target, "z").await.status, 200);
     let other = as_token(&node, &fixer, "GET", "/v1/tree/app/other", "").await;
     assert_eq!(other.problem(403, "forbidden")["needed"], "tree read /app/other");
+}
+
+/// The node had not applied the removal when it looked up the subject of the connection.
+#[tokio::test]
+async fn a_certificate_passes_no_check_after_its_removal() {
+    let node = Node::start().await;
+    let Tokens { admin, .. } = guard(&node).await;
+    let set = async |query: &str| {
+        let target = format!("/v1/auth/subjects/tls?role=deploy{query}");
+        assert_eq!(as_token(&node, &admin, "PUT", &target, "").await.status, 204);
+    };
+    set("&certificate=CN=tls").await;
+    let names = [CertificateName::new("CN=tls").unwrap()];
+    let caller = node.service.for_principal(node.service.principal_of_certificate(&names));
+    assert!(caller.admit_caller(&[Right::LockAcquire]).await.is_ok());
+    set("").await;
+    let refused = caller.admit_caller(&[Right::LockAcquire]).await;
+    assert!(matches!(
+        refused,
+        Err(Failure::Rejected(Rejection::Auth(AuthRejection::NoCredential)))
+    ));
 }

@@ -100,6 +100,7 @@ impl Service {
         if self.context.principal.certificate.is_some() && self.raft().cannot_catch_up() {
             return Err(AuthRejection::NoCredential);
         }
+        self.check_certificate(machine)?;
         machine.rights_of(self.actor(), self.credential_time())
     }
 
@@ -320,7 +321,6 @@ impl Service {
             AuthMode::On => {
                 let rights = self.rights(machine)?;
                 rights.check_caller()?;
-                self.check_certificate(machine)?;
                 Ok(Some(rights))
             }
         }

@@ -131,8 +131,8 @@ impl Service {
                 let SessionToRenew { session, id, .. } = of;
                 self.check_session_of(machine, &actor, session)?;
                 let (id, ttl) = find(machine, session, *id)?;
-                let renewed =
-                    Renewed { ttl, entry: entry_of(machine, of), revision: machine.revision() };
+                let (entry, revision) = (entry_of(machine, of), machine.revision());
+                let renewed = Renewed { id, ttl, entry, revision };
                 // A session with a record in the log is renewed only through the log, because the next leader, or this one in its
                 // next leadership, counts from the record.
                 let in_log = machine.renews_in_log(id);
@@ -183,7 +183,7 @@ impl Service {
         let revision = committed.revision;
         self.catch_up(revision).await.map_err(|_| CallFailure::Unavailable)?;
         let entry = self.raft().read(|machine| entry_of(machine, &of));
-        Ok(Renewed { ttl, entry, revision })
+        Ok(Renewed { id, ttl, entry, revision })
     }
 
     pub(crate) async fn leases_as_leader(

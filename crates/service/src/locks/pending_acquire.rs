@@ -192,7 +192,7 @@ impl ConnectionHold {
         let grant = granted.grant.clone();
         let parked = service.observer().lock_waiters.park(grant.ticket);
         let wait = Wait::until(&service, Instant::now() + granted.expires_in)
-            .renewing(grant.session.clone(), grant.ttl.as_duration())
+            .renewing(grant.session.clone(), None, grant.ttl.as_duration())
             .asking_about(grant.lock.clone(), grant.owner.clone(), grant.ticket);
         Self { service, grant, parked, wait, permit: Some(permit) }
     }

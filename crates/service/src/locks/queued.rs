@@ -74,7 +74,7 @@ impl QueuedAcquire {
         let (session, ttl) = (self.session.clone(), self.queued.ttl.as_duration());
         let mut wait = Wait::until(service, self.until);
         if !session.is_durable() {
-            wait = wait.renewing(session, ttl);
+            wait = wait.renewing(session, Some(self.queued.session), ttl);
         }
         loop {
             match self.state(service) {

@@ -103,7 +103,7 @@ impl Service {
         mut parked: ParkedRecipeCall,
     ) -> Result<Response<Tripped>, Failure> {
         let (session, ttl) = (place.session.clone(), place.arrived.ttl.as_duration());
-        let mut parked_wait = Wait::until(self, wait.until).renewing(session, ttl);
+        let mut parked_wait = Wait::until(self, wait.until).renewing(session, None, ttl);
         loop {
             if let Some(end) = self.applied_result(place, &parked) {
                 return end;
@@ -235,13 +235,14 @@ impl Service {
             return Ok(Response::new(changed, revision));
         };
         self.catch_up(revision).await.map_err(|_| Failure::OutcomeUnknown)?;
-        let (_, ttl) = self
+        let (id, ttl) = self
             .raft()
             .read(|machine| {
                 machine.session_id(&session).ok_or_else(|| session_ended(machine, &session))
             })
             .map_err(Failure::Rejected)?;
-        let mut wait = Wait::until(self, began + wait).renewing(session, ttl.as_duration());
+        let wait = Wait::until(self, began + wait);
+        let mut wait = wait.renewing(session, Some(id), ttl.as_duration());
         let mut is_current = false;
         loop {
             let (now, seen) =

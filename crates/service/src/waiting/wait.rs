@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_types::{
-    Command, EntryState, LockName, OpenSession, Owner, Rejection, Reply, SessionName, Ticket,
+    Command, EntryState, LockName, OpenSession, Owner, Rejection, Reply, SessionId, SessionName,
+    Ticket,
 };
 
 use super::parked::WaiterPermit;
@@ -47,6 +48,8 @@ pub(crate) struct Wait {
 
 struct WaiterRenewals {
     session: SessionName,
+    /// The number of the session: a later session of the same name is not renewed. The first renewal tells it.
+    id: Option<SessionId>,
     /// The hold or queue entry whose state each renewal also requests.
     place: Option<(LockName, Owner, Ticket)>,
     period: Duration,
@@ -61,10 +64,15 @@ impl Wait {
         Self { service: service.clone(), deadline, renewals: None, credential }
     }
 
-    pub(crate) fn renewing(self, session: SessionName, ttl: Duration) -> Self {
+    pub(crate) fn renewing(
+        self,
+        session: SessionName,
+        id: Option<SessionId>,
+        ttl: Duration,
+    ) -> Self {
         let period = ttl / 3;
         let (next_at, place, in_flight) = (Instant::now() + period, None, None);
-        let renewals = WaiterRenewals { session, place, period, next_at, in_flight };
+        let renewals = WaiterRenewals { session, id, place, period, next_at, in_flight };
         Self { renewals: Some(renewals), ..self }
     }
 
@@ -95,7 +103,7 @@ impl Wait {
                 (began, renewed) = finished(&mut self.renewals) => match renewed {
                     Ok(renewed) => {
                         if let Some(renewals) = &mut self.renewals {
-                            renewals.follow(renewed.ttl.as_duration(), began);
+                            renewals.follow(&renewed, began);
                         }
                         return WaitEvent::Renewed { began, renewed };
                     }
@@ -124,15 +132,16 @@ impl WaiterRenewals {
         self.in_flight.is_none().then_some(self.next_at)
     }
 
-    /// Takes over a TTL that another call of the session has set.
-    fn follow(&mut self, ttl: Duration, began: Instant) {
-        self.period = ttl / 3;
+    /// Takes over the number of the session, and a TTL that another call has set.
+    fn follow(&mut self, renewed: &Renewed, began: Instant) {
+        self.id = Some(renewed.id);
+        self.period = renewed.ttl.as_duration() / 3;
         self.next_at = self.next_at.min(began + self.period);
     }
 
     fn begin(&mut self, service: &Service) {
         let (session, queue_entry) = (self.session.clone(), self.place.clone());
-        let of = SessionToRenew { session, id: None, queue_entry };
+        let of = SessionToRenew { session, id: self.id, queue_entry };
         let began = Instant::now();
         self.next_at = began + self.period;
         let service = service.clone();
