@@ -55,7 +55,7 @@ impl<'a> CommandRules<'a> {
             Command::RenewSession { session } => Self::by(Needed::OwnSession(session)).sealed(true),
             // The seal remembers it (`Machine::close_or_remember`).
             Command::CloseSession { session, .. } => {
-                Self::by(Needed::ClosableSession(session)).sealed(true)
+                Self::by(Needed::OwnSessionToClose(session)).sealed(true)
             }
             Command::EndSession { session, reason, .. } => {
                 let record = describe::end_of_session(session, reason);

@@ -58,14 +58,14 @@ impl Machine {
     pub(crate) fn end_seal(&mut self, ctx: &mut ApplyContext<'_>) {
         if let Some(ActiveSeal { closed, .. }) = self.seal.take() {
             ctx.emit(Event::SealChanged);
-            let names = closed.iter().filter_map(|session| self.session_name(*session));
-            let names: Vec<SessionName> = names.collect();
+            let named = |id: SessionId| Some((self.session_name(id)?, id));
+            let sessions: Vec<_> = closed.iter().copied().filter_map(named).collect();
             // No lock is granted to a session that ends here.
             for session in closed {
                 self.end_session_without_grants(session, LossCause::SessionClosed, ctx);
             }
-            for name in names {
-                self.acknowledge_losses(&name, ctx);
+            for (name, id) in sessions {
+                self.acknowledge_losses(&name, id, ctx);
             }
             self.grant_stale(ctx);
         }

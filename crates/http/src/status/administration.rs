@@ -108,7 +108,7 @@ fn of_forbidden(forbidden: &Forbidden) -> HttpError {
 fn of_other_subject(session: SessionName) -> HttpError {
     let detail = format!("the session '{session}' belongs to another subject");
     let facts = Facts { session: Some(session), ..Facts::default() };
-    let hint = "use another session id";
+    let hint = "use another session id; an operator closes this session with 'force' and 'reason'";
     Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint).facts(facts))
 }
 

@@ -11,8 +11,12 @@ async fn a_session_is_used_only_by_its_subject() {
     let node = Node::start().await;
     let tokens = guard(&node).await;
     let Tokens { admin, ci, .. } = &tokens;
-    let operator = as_token(&node, admin, "PUT", "/v1/auth/subjects/web?role=deploy", "").await;
-    assert_eq!(operator.status, 204);
+    for (target, body) in [
+        ("/v1/auth/roles/asker", r#"{"permission":["lock request-release *"]}"#),
+        ("/v1/auth/subjects/web", r#"{"role":["deploy","asker"]}"#),
+    ] {
+        assert_eq!(as_token(&node, admin, "PUT", target, body).await.status, 204, "{target}");
+    }
     let (web, _) = new_token(&node, admin, "web", "").await;
     let acquired = as_token(&node, ci, "PUT", "/v1/locks/deploy/a?session=ci-1", "").await;
     assert_eq!(acquired.status, 200, "{acquired:?}");
@@ -49,6 +53,9 @@ async fn a_session_is_used_only_by_its_subject() {
         ("DELETE", "/v1/sessions/NAME", ""),
         ("DELETE", "/v1/sessions/NAME?incarnation=1", ""),
         ("DELETE", "/v1/sessions/NAME?force&reason=mine", ""),
+        ("POST", "/v1/release-requests/deploy/w?session=NAME", ""),
+        ("POST", "/v1/release-requests/deploy/free?session=NAME", ""),
+        ("POST", "/v1/release-requests/deploy/w?session=NAME&token=2", ""),
         ("POST", "/v1/transfers/deploy/a?session=NAME&to=web-1", ""),
         ("POST", "/v1/transfers/deploy/free?session=web-2&to=NAME", ""),
         ("POST", "/v1/transfers/deploy/w?session=web-2&to=NAME&token=1", ""),
@@ -70,9 +77,23 @@ async fn a_session_is_used_only_by_its_subject() {
     }
     let own = as_token(&node, ci, "GET", "/v1/sessions/ci-1", "").await.json();
     assert_eq!((own["subject"].as_str(), own["holds"][0]["token"].as_u64()), (Some("ci"), Some(1)));
-    // An operator may close it.
-    let closed = as_token(&node, admin, "DELETE", "/v1/sessions/@ci:ci-1", "").await;
-    assert_eq!(closed.status, 204, "{closed:?}");
+}
+
+#[tokio::test]
+async fn an_operator_closes_a_session_of_another_subject_only_on_record() {
+    let node = Node::start().await;
+    let Tokens { admin, ci, .. } = guard(&node).await;
+    assert_eq!(as_token(&node, &ci, "PUT", "/v1/sessions/ci-1", "").await.status, 201);
+    let close = async |query: &str| {
+        let target = format!("/v1/sessions/@ci:ci-1{query}");
+        as_token(&node, &admin, "DELETE", &target, "").await
+    };
+    let refused = close("").await;
+    assert_eq!(refused.status, 403, "{refused:?}");
+    assert!(refused.body.contains("'force' and 'reason'"), "{refused:?}");
+    assert_eq!(close("?force&reason=test").await.status, 204);
+    let closed = as_token(&node, &admin, "GET", "/v1/audit?action=close-session", "").await;
+    assert_eq!(closed.json()["records"].as_array().unwrap().len(), 1, "{closed:?}");
 }
 
 /// The text with another name of a session, also where a path has it.

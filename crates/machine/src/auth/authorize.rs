@@ -180,6 +180,7 @@ impl<'a> ActorRights<'a> {
                 None => Ok(()),
             },
             Needed::ClosableSession(session) => self.check_session_close(session),
+            Needed::OwnSessionToClose(session) => self.check_own_close(session),
             Needed::Receiver(hand_over) => self.check_receiver(hand_over),
             Needed::Caller => self.check_caller(),
             // Nodes propose them without an actor; clients cannot send them.
@@ -272,6 +273,18 @@ impl<'a> ActorRights<'a> {
             Err(AuthRejection::HiddenSession { .. }) => {
                 let closes = self.check(Right::SessionClose, session.as_str());
                 if closes.is_ok() { closes } else { self.check_session_read(session).and(closes) }
+            }
+            checked => checked,
+        }
+    }
+
+    /// Checks that the actor may close a session as its client. Only who may close it as an operator learns that it belongs to
+    /// another subject.
+    fn check_own_close(&self, session: &SessionName) -> Result<(), AuthRejection> {
+        match self.check_session(session) {
+            Err(AuthRejection::HiddenSession { session }) => {
+                self.check_session_close(&session)?;
+                Err(AuthRejection::OtherSubject { session })
             }
             checked => checked,
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Attempt, Cooldown, CooldownCause, FencingToken, HoldName, LockEvent, LockName, LossCause,
-    Owner, ReleaseTarget, SessionName, Stamp,
+    Owner, ReleaseTarget, SessionId, SessionName, Stamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,7 @@ pub(crate) struct LockDelay {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct LostHold {
     pub(crate) session: SessionName,
+    incarnation: SessionId,
     owner: Owner,
     first_token: FencingToken,
     token: FencingToken,
@@ -58,7 +59,8 @@ impl LostHold {
     fn of(entry: &LockEntry, hold: &Hold) -> Self {
         let (session, owner) = (entry.session_name.clone(), entry.owner.clone());
         let Hold { first_token, token, .. } = *hold;
-        Self { session, owner, first_token, token, attempt: entry.claims.oldest() }
+        let (incarnation, attempt) = (entry.session, entry.claims.oldest());
+        Self { session, incarnation, owner, first_token, token, attempt }
     }
 
     /// Whether a release by an owner of its session means the hold.
@@ -233,11 +235,19 @@ impl Machine {
         self.set_cooldowns(lock, Cooldowns { delay, ..Cooldowns::NONE }, ctx);
     }
 
-    /// Acknowledges all losses of a session. Ends the lock delays that wait for no other one.
-    pub(crate) fn acknowledge_losses(&mut self, session: &SessionName, ctx: &mut ApplyContext<'_>) {
+    /// Acknowledges all losses of a session. Ends the lock delays that wait for no other one. The process of an earlier
+    /// session of the same name may still write.
+    pub(crate) fn acknowledge_losses(
+        &mut self,
+        session: &SessionName,
+        incarnation: SessionId,
+        ctx: &mut ApplyContext<'_>,
+    ) {
         let locks: Vec<LockName> = self.locks.delayed_by(session).cloned().collect();
         for lock in locks {
-            self.acknowledge_loss(&lock, |lost| lost.session == *session, ctx);
+            let is_of_session =
+                |lost: &LostHold| lost.session == *session && lost.incarnation == incarnation;
+            self.acknowledge_loss(&lock, is_of_session, ctx);
         }
     }
 

@@ -58,6 +58,7 @@ fn names_no_durable_session(needs: &CommandNeeds<'_>) -> bool {
         Needed::NewOrOwnSession(session)
         | Needed::OwnSession(session)
         | Needed::ClosableSession(session)
+        | Needed::OwnSessionToClose(session)
             if session.is_durable() =>
         {
             Err(())
@@ -66,6 +67,7 @@ fn names_no_durable_session(needs: &CommandNeeds<'_>) -> bool {
         Needed::NewOrOwnSession(_)
         | Needed::OwnSession(_)
         | Needed::ClosableSession(_)
+        | Needed::OwnSessionToClose(_)
         | Needed::Receiver(..)
         | Needed::Permission(..)
         | Needed::Below(..)

@@ -64,8 +64,10 @@ impl Machine {
         }
         self.check_not_sharded(&lock)?;
         let mut holders: Vec<Arc<LockEntry>> = match holder {
+            // The rejection does not tell whether the session is open.
             Some((session, owner)) if token.is_none() => {
-                vec![self.holder_of(&lock, &session, &owner, None)?]
+                let holder = self.holder_of(&lock, &session, &owner, None);
+                vec![holder.map_err(|_| self.not_holder(&lock))?]
             }
             // A hold that has ended is not asked, and that is no error.
             Some((session, owner)) => {

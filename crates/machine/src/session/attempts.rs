@@ -5,7 +5,7 @@
 //! newest attempt that is over for each lock and owner. When it forgets the oldest of these records, all attempts up to
 //! that number are over, except those that keep an entry. A late copy therefore never has an effect. The numbering
 //! follows "Implementing Linearizability at Large Scale and Low Latency" (Lee et al., SOSP 2015), with one watermark
-//! for each lock and owner. Bound: [`EndedAttempts::COUNT_MAX`] records.
+//! for each lock and owner. Bounds: [`EndedAttempts::COUNT_MAX`] records, whose names have [`EndedAttempts::BYTES_MAX`] bytes.
 
 use std::collections::VecDeque;
 
@@ -25,10 +25,19 @@ pub(crate) struct EndedAttempt {
     pub(crate) over: Attempt,
 }
 
+impl EndedAttempt {
+    /// The number of bytes of its names.
+    fn bytes(&self) -> usize {
+        self.lock.as_str().len() + self.owner.as_str().len()
+    }
+}
+
 /// The locks that a session left, oldest record first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct EndedAttempts {
     pub(crate) records: VecDeque<EndedAttempt>,
+    /// Invariant: the number of bytes of the names in `records`.
+    bytes: usize,
     /// All attempts up to this one are over, except those that keep an entry.
     floor: Attempt,
 }
@@ -36,15 +45,18 @@ pub(crate) struct EndedAttempts {
 impl EndedAttempts {
     /// The largest number of records. The oldest record is forgotten first.
     pub(crate) const COUNT_MAX: usize = 256;
+    /// The largest number of bytes of the names in all records. They count for no quota, because a release must not fail.
+    pub(crate) const BYTES_MAX: usize = 32 << 10;
 
     /// Creates an empty set of records, with the floor of an ended session of the same name.
     pub(crate) fn after(floor: Attempt) -> Self {
-        Self { records: VecDeque::new(), floor }
+        Self { floor, ..Self::default() }
     }
 
-    /// False if a snapshot has too many records.
+    /// False if a snapshot has too many records, or too long names.
     pub(crate) fn is_within_bounds(&self) -> bool {
-        self.records.len() <= Self::COUNT_MAX
+        let bytes: usize = self.records.iter().map(EndedAttempt::bytes).sum();
+        self.records.len() <= Self::COUNT_MAX && bytes == self.bytes && bytes <= Self::BYTES_MAX
     }
 
     /// The newest attempt that is over, for any lock.
@@ -90,16 +102,20 @@ impl EndedAttempts {
     }
 
     fn push(&mut self, record: EndedAttempt) {
-        if self.records.len() >= Self::COUNT_MAX
+        self.bytes += record.bytes();
+        self.records.push_back(record);
+        while (self.records.len() > Self::COUNT_MAX || self.bytes > Self::BYTES_MAX)
             && let Some(oldest) = self.records.pop_front()
         {
+            self.bytes -= oldest.bytes();
             self.floor = self.floor.max(oldest.over);
         }
-        self.records.push_back(record);
     }
 
     fn take(&mut self, lock: &LockName, owner: &Owner) -> Option<EndedAttempt> {
-        self.records.remove(self.position(lock.as_str(), owner)?)
+        let taken = self.records.remove(self.position(lock.as_str(), owner)?)?;
+        self.bytes -= taken.bytes();
+        Some(taken)
     }
 
     fn find(&self, lock: &str, owner: &Owner) -> Option<&EndedAttempt> {

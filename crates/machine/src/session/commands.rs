@@ -141,7 +141,9 @@ impl Machine {
             Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) => {}
             None => return Err(no_session(session)),
         }
-        self.acknowledge_losses(&session, ctx);
+        if let Some(closed) = current {
+            self.acknowledge_losses(&session, closed, ctx);
+        }
         Ok(Reply::SessionEnded)
     }
 

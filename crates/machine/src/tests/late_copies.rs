@@ -369,25 +369,38 @@ fn a_late_copy_of_a_cancelled_attempt_has_no_effect_after_its_deadlock_is_gone()
 
 #[test]
 fn an_attempt_stays_ended_after_its_record_is_dropped() {
+    let records = check_dropped_records("lock", EndedAttempts::COUNT_MAX as u64 + 10);
+    assert_eq!(records, EndedAttempts::COUNT_MAX);
+}
+
+#[test]
+fn long_names_have_fewer_records() {
+    let long = "l".repeat(500);
+    let records = check_dropped_records(&long, 100);
+    assert_eq!(records, EndedAttempts::BYTES_MAX / (long.len() + 3));
+}
+
+/// Ends the attempts of `count` locks, and checks that no late copy of them has an effect. Returns the number of records.
+fn check_dropped_records(names: &str, count: u64) -> usize {
     let mut machine = Machine::new();
     let mut apply = |command| {
         let entry = Entry { stamped_at: Stamp(0), commands: vec![command] };
         machine.apply(entry).outcomes.remove(0)
     };
+    let lock = |n: u64| lock_name(&format!("{names}{n:03}"));
     let owner = Owner::unnamed;
     let acquire = |n: u64| {
         let open = super::script_commands::open("s");
-        let plain = Acquire::new(lock_name(&format!("lock{n}")), open, owner());
+        let plain = Acquire::new(lock(n), open, owner());
         Command::Acquire(Acquire { attempt: Some(Attempt(n)), ..plain })
     };
     let release = |n: u64| {
-        let (lock, session) = (lock_name(&format!("lock{n}")), session_name("s"));
+        let (locks, session) = (lock(n).into(), session_name("s"));
         let target = ReleaseTarget::Attempt(Attempt(n));
-        Command::Release(Release { locks: lock.into(), session, owner: owner(), target })
+        Command::Release(Release { locks, session, owner: owner(), target })
     };
     let held = 1;
     apply(acquire(held)).unwrap();
-    let count = EndedAttempts::COUNT_MAX as u64 + 10;
     for n in held + 1..=count {
         apply(acquire(n)).unwrap();
         apply(release(n)).unwrap();
@@ -405,4 +418,6 @@ fn an_attempt_stays_ended_after_its_record_is_dropped() {
         "a current attempt keeps its hold"
     );
     apply(acquire(count + 1)).unwrap();
+    let session = machine.sessions.iter().next().unwrap();
+    session.ended_attempts.records.len()
 }

@@ -1,13 +1,13 @@
 //! Whose the name of a session is, and which session a subject means.
 
 use holdfast_types::{
-    AccessTokenId, Acquire, Actor, AuthRejection, Command, HandOver, Owner, Password, Rejection,
-    SessionName, ShardChoice, ShardRequest,
+    AccessTokenId, Acquire, Actor, AuthRejection, Command, HandOver, OpenSession, Owner, Password,
+    Rejection, SessionName, ShardChoice, ShardRequest,
 };
 
 use super::auth::{
-    ADMIN, CI, WEB, acquire, add_token, apply, change, guarded, rejected, set_namespace, set_role,
-    set_subject,
+    ADMIN, CI, WEB, acquire, add_token, apply, change, end, forbidden, guarded, rejected,
+    set_namespace, set_role, set_subject,
 };
 use super::script_commands::{lock_name, open, session_name};
 use crate::Machine;
@@ -51,7 +51,7 @@ fn the_session_names_of_a_subject_are_its_own() {
         assert_eq!(rights.check_session(&session), Err(hidden.clone()), "{name}");
         assert_eq!(rights.check_session_read(&session), Err(hidden), "{name}");
     }
-    apply(&mut machine, ADMIN, close_session("@ci:a")).unwrap();
+    apply(&mut machine, ADMIN, end("@ci:a")).unwrap();
     apply(&mut machine, WEB, close_session("@web:a")).unwrap();
 }
 
@@ -103,7 +103,7 @@ fn a_subject_means_its_own_session_by_a_name_without_a_subject() {
 fn every_subject_names_the_session_of_a_connection() {
     let mut machine = guarded();
     for (name, actor) in [("zk-1", Actor::Node), ("zk-2", CI)] {
-        let open = holdfast_types::OpenSession { password: Some(Password([7; 16])), ..open(name) };
+        let open = OpenSession { password: Some(Password([7; 16])), ..open(name) };
         apply(&mut machine, actor, Command::OpenSession { open, attempt: None }).unwrap();
     }
     for actor in [CI, WEB, ADMIN] {
@@ -166,4 +166,23 @@ fn a_transfer_does_not_reveal_the_sessions_of_others() {
         assert!(matches!(unknown, Err(Rejection::Session(_))), "{unknown:?}");
     }
     apply(&mut machine, CI, hand_over("deploy/a", "@ci:c", "@ci:d")).unwrap();
+}
+
+#[test]
+fn a_session_of_a_connection_is_not_used_by_its_name() {
+    let mut machine = guarded();
+    let name = session_name("zk-1");
+    let opened = OpenSession { password: Some(Password([7; 16])), ..open("zk-1") };
+    apply(&mut machine, Actor::Node, Command::OpenSession { open: opened, attempt: None }).unwrap();
+    let outcome = apply(&mut machine, CI, acquire("deploy/eu", "zk-1"));
+    let other = AuthRejection::OtherSubject { session: name.clone() };
+    assert_eq!(rejected(&outcome), Some(&other));
+    let close = Command::CloseSession { session: name, attachment: None, incarnation: None };
+    let hidden = AuthRejection::HiddenSession { session: session_name("zk-1") };
+    assert_eq!(rejected(&apply(&mut machine, CI, close.clone())), Some(&hidden));
+    // Who may read the session learns which right is missing.
+    change(&mut machine, ADMIN, set_role("deploy", &["session read *", "lock acquire *"])).unwrap();
+    assert_eq!(forbidden(&apply(&mut machine, CI, close.clone())).unwrap(), "session close zk-1");
+    assert_eq!(rejected(&apply(&mut machine, ADMIN, close)), Some(&other));
+    apply(&mut machine, ADMIN, end("zk-1")).unwrap();
 }

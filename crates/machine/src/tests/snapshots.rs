@@ -115,7 +115,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (1, 14_524_874_613_863_986_426, 5_429_332_129_370_835_022)
+        (1, 14_524_874_613_863_986_426, 10_300_774_790_202_123_729)
     );
 }
 

@@ -45,7 +45,7 @@ impl Model {
         }
         let mut holders: Vec<String> = match holder {
             Some(who) => match self.holder_of(&lock, &who, token) {
-                Err(rejection) if token.is_none() => return Err(rejection),
+                Err(_) if token.is_none() => return Err(self.not_holder(&lock)),
                 found => found.iter().map(|node| node.path.clone()).collect(),
             },
             None => self.holders(&lock).into_iter().map(|node| node.path.clone()).collect(),
@@ -125,10 +125,14 @@ impl Model {
             let holds = entry(node).hold.as_ref().map(|hold| hold.token);
             holds.is_some() && token.is_none_or(|token| holds == Some(token.0))
         };
-        own.find(is_meant).ok_or_else(|| match self.other_holder(lock, "") {
+        own.find(is_meant).ok_or_else(|| self.not_holder(lock))
+    }
+
+    fn not_holder(&self, lock: &LockName) -> Rejection {
+        match self.other_holder(lock, "") {
             Some(holder) => Rejection::Lock(LockRejection::NotHolder { holder: holder.into() }),
             None => Rejection::Lock(LockRejection::NotHeld),
-        })
+        }
     }
 
     /// Hands over to a waiter. The waiter may overtake others, but no ZooKeeper client, and it must not be part of a

@@ -418,7 +418,7 @@ impl Model {
             (false, None) => return Err(SessionRejection::Unknown { session }.into()),
         }
         // Closing a session acknowledges the loss of its holds.
-        self.acknowledge_losses(&session);
+        self.acknowledge_losses(current.unwrap());
         Ok(Reply::SessionEnded)
     }
 

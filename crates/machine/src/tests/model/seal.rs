@@ -17,13 +17,13 @@ impl Model {
         }
         self.seal = None;
         let closed = std::mem::take(&mut self.closed_under_seal);
-        let closed = self.sessions.iter().filter(|live| closed.contains(&live.id));
-        let names: Vec<_> = closed.map(|live| live.name.clone()).collect();
+        let ended = self.sessions.iter().filter(|live| closed.contains(&live.id));
+        let names: Vec<_> = ended.map(|live| live.name.clone()).collect();
         for name in &names {
             self.end_without_grants(name, LossCause::SessionClosed);
         }
-        for name in &names {
-            self.acknowledge_losses(name);
+        for session in closed {
+            self.acknowledge_losses(session);
         }
         self.grant_all_waiters();
         Ok(Reply::Unsealed)

@@ -20,6 +20,7 @@ pub(super) struct CooldownState {
 #[derive(Clone, Debug, PartialEq)]
 struct Loser {
     name: SessionName,
+    session: u64,
     owner: Owner,
     tokens: (u64, u64),
     first: Attempt,
@@ -96,7 +97,8 @@ impl Model {
 
     fn leave_one(&mut self, path: &str, cause: LossCause) {
         let Some(gone) = self.find(path).unwrap().entry.clone() else { return self.remove(path) };
-        let name = self.session_of(self.find(path).unwrap()).name.clone();
+        let live = self.session_of(self.find(path).unwrap());
+        let (name, session) = (live.name.clone(), live.id);
         let lock = znode(&parent(path)).as_lock().unwrap();
         self.remove(path);
         let newest = gone.numbers().into_iter().max().unwrap();
@@ -117,7 +119,7 @@ impl Model {
             let (_, mut losers) = running.unwrap_or_default();
             let first = gone.numbers().into_iter().min().unwrap();
             let tokens = (hold.first_token, hold.token);
-            losers.push(Loser { name, owner: gone.owner.clone(), tokens, first });
+            losers.push(Loser { name, session, owner: gone.owner.clone(), tokens, first });
             cooldown_state.lost = Some((now, losers));
         }
     }
@@ -166,10 +168,10 @@ impl Model {
         true
     }
 
-    /// Acknowledges the losses of every lock.
-    pub(super) fn acknowledge_losses(&mut self, name: &SessionName) {
+    /// Acknowledges the losses of a session in every lock.
+    pub(super) fn acknowledge_losses(&mut self, session: u64) {
         for lock in self.locks() {
-            self.acknowledge(&lock, |loser| loser.name == *name);
+            self.acknowledge(&lock, |loser| loser.session == session);
         }
     }
 
