@@ -1,6 +1,6 @@
 //! Arguments that several commands share, and the parsers of their values.
 
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -70,9 +70,12 @@ impl CredentialArgs {
     }
 
     /// The variables that give another process of this program the same arguments.
-    pub fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+    pub fn variables(&self) -> impl Iterator<Item = (&'static str, PathBuf)> {
         let file = self.access_token.access_token_file.as_deref();
-        self.tls.variables().chain(file.map(|file| ("HOLDFAST_ACCESS_TOKEN_FILE", file)))
+        let files =
+            self.tls.variables().chain(file.map(|file| ("HOLDFAST_ACCESS_TOKEN_FILE", file)));
+        // The command may change its directory.
+        files.map(|(name, file)| (name, path::absolute(file).unwrap_or_else(|_| file.to_owned())))
     }
 }
 
@@ -136,6 +139,7 @@ impl NodesArgs {
     /// The same arguments for one node. If an address of these has the scheme https, one without a scheme gets it.
     #[must_use]
     pub fn only(&self, address: &str) -> Self {
+        let address = address.trim();
         let needs_scheme = self.names_https() && !address.contains("://");
         let scheme = if needs_scheme { HTTPS } else { "" };
         Self { addr: vec![format!("{scheme}{address}")], credentials: self.credentials.clone() }
@@ -342,6 +346,7 @@ mod tests {
         assert!(secure.tls().unwrap().is_some());
         assert_eq!(secure.only("c:1").addr, ["https://c:1"]);
         assert_eq!(secure.only("http://c:1").addr, ["http://c:1"]);
+        assert_eq!(secure.only(" c:1").addr, ["https://c:1"]);
         let plain = nodes(&["a:1", "http://b:1"]);
         assert!(plain.tls().unwrap().is_none());
         assert_eq!(plain.only("c:1").addr, ["c:1"]);

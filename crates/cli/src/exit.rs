@@ -184,7 +184,6 @@ impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         match &error {
             Error::Busy(_) => Self::NotAcquired(format!("{error} (wait longer with --wait)")),
-            Error::Lost(_) => Self::Lost(error.to_string()),
             Error::InvalidArgument(_) => Self::usage(error),
             Error::Unavailable(reason) => {
                 Self::no_answer(format!("no node answered: {reason}"), NoAnswerEffect::Nothing)
@@ -199,7 +198,8 @@ impl From<Error> for CommandFailure {
                 Self::Deadlock(with_hint(&error, common_hint(&error)))
             }
             Error::Rejected(_) => Self::rejected(&error, common_hint(&error)),
-            Error::UnexpectedResponse(_) => Self::failed(error),
+            // The commands that hold locks tell their loss themselves.
+            Error::Lost(_) | Error::UnexpectedResponse(_) => Self::failed(error),
         }
     }
 }

@@ -13,7 +13,7 @@ use holdfast_client::{Client, ClientBuilder, Error, Hold, Lock, Loss, MultiGuard
 use holdfast_types::{LockName, Mode};
 use nix::sys::signal::Signal;
 
-use super::lock_text::{holder_name, report_waiting};
+use super::lock_text::{OwnSession, holder_name, report_waiting};
 use super::outer_locks::{OuterLock, OuterLocks};
 use crate::arguments::{NodesArgs, duration, key_value};
 use crate::exit::{CommandFailure, NoAnswerEffect};
@@ -170,8 +170,7 @@ impl AcquireArgs {
 pub(super) struct Acquirer<'a> {
     nodes: &'a NodesArgs,
     client: Client,
-    /// The name of the session, or the prefix of a generated name.
-    session: String,
+    session: OwnSession,
     outer: OuterLocks,
 }
 
@@ -194,6 +193,7 @@ impl<'a> Acquirer<'a> {
             let builder = labels.fold(builder, |builder, (key, value)| builder.label(key, value));
             builder.request_timeout(timeout(args))
         })?;
+        let session = named.map_or_else(|| OwnSession::Generated(session), OwnSession::Named);
         Ok(Self { nodes, client, session, outer })
     }
 
@@ -398,6 +398,9 @@ fn not_acquired(args: &AcquireArgs, error: Error) -> CommandFailure {
         let time = short_time(holdfast_types::millis(timeout(&args.waiting)));
         let lead = Some(format!("no node answered in {time}"));
         return CommandFailure::NoAnswer { lead, reason, effect: NoAnswerEffect::DidNotRun };
+    }
+    if let Error::Lost(_) = error {
+        return CommandFailure::Lost(error.to_string());
     }
     let Error::Busy(problem) = &error else { return CommandFailure::from(error) };
     let lock = problem.facts.lock.as_ref().unwrap_or(&args.name);

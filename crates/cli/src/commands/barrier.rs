@@ -73,8 +73,16 @@ async fn arrive(args: ArriveArgs) -> Result<(), CommandFailure> {
     let barrier = client.barrier(name.as_str(), args.parties);
     let passed = async {
         tokio::select! {
-            passed = barrier.arrive(args.wait) => passed.map_err(CommandFailure::from),
-            signal = signals.next() => Err(CommandFailure::NotAcquired(format!("{signal} while waiting at {name}"))),
+            passed = barrier.arrive(args.wait) => passed.map_err(|error| {
+                if let Error::Lost(_) = error {
+                    CommandFailure::NotAcquired(error.to_string())
+                } else {
+                    error.into()
+                }
+            }),
+            signal = signals.next() => {
+                Err(CommandFailure::Signalled(signal, Some(format!("{signal} while waiting at {name}"))))
+            }
         }
     };
     // The end of the session breaks the barrier for the waiting parties at once.
@@ -141,7 +149,7 @@ async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), Comm
         entered = with_request_number(arrive) => entered.map_err(|error| (may_have_arrived(&error), error.into())),
         signal = signals.next() => {
             let stopped = format!("{signal} while waiting to enter {name}");
-            Err((true, CommandFailure::NotAcquired(stopped)))
+            Err((true, CommandFailure::Signalled(signal, Some(stopped))))
         }
     };
     if let Err((true, _)) = &entered {

@@ -108,7 +108,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 pub(super) async fn report_waiting(
     client: &Client,
     locks: &[LockName],
-    session: &str,
+    own: &OwnSession,
 ) -> Infallible {
     let client = client.clone().request_timeout(INTERVAL);
     let mut printed = None;
@@ -117,7 +117,7 @@ pub(super) async fn report_waiting(
         match first_busy(&client, locks).await {
             Ok(Some(body)) => {
                 let holders = body.holders.iter().map(|holder| holder.session.clone());
-                let position = position(&body, session);
+                let position = position(&body, own);
                 let shown =
                     (body.lock.clone(), holders.collect::<Vec<_>>(), shards(&body), position);
                 if printed.as_ref() != Some(&shown) {
@@ -151,13 +151,30 @@ async fn first_busy<'l>(
     Ok(first)
 }
 
-/// Returns the queue position of a session, from 1. `session` is a full name, or the prefix of a generated name.
-fn position(body: &LockBody, session: &str) -> Option<u32> {
+/// The session of a command that waits.
+#[derive(Debug)]
+pub(super) enum OwnSession {
+    Named(String),
+    /// The prefix of its name.
+    Generated(String),
+}
+
+impl OwnSession {
+    fn is(&self, session: &SessionName) -> bool {
+        let session = session.as_str();
+        match self {
+            Self::Named(name) => session == name,
+            Self::Generated(prefix) => {
+                session.strip_prefix(&**prefix).is_some_and(|rest| rest.starts_with('-'))
+            }
+        }
+    }
+}
+
+/// Returns the queue position of a session, from 1.
+fn position(body: &LockBody, own: &OwnSession) -> Option<u32> {
     let mut positions = body.queue.iter().zip(1..);
-    let is_own = |name: &str| {
-        name.strip_prefix(session).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
-    positions.find(|(waiter, _)| is_own(waiter.session.as_str())).map(|(_, position)| position)
+    positions.find(|(waiter, _)| own.is(&waiter.session)).map(|(_, position)| position)
 }
 
 /// For a lock with shards, the number of held shards and the number of waiters.
@@ -265,12 +282,12 @@ mod tests {
         let body: LockBody = serde_json::from_str(
             r#"{"lock":"nightly","mode":"exclusive","held":true,
             "holders":[{"session":"web-3","token":1,"held_for_ms":252000,"hold_count":1,"labels":{"pid":"812"}}],
-            "waiters":3,"queue":[{"session":"a","waiting_for_ms":0,"labels":{}},{"session":"me","waiting_for_ms":0,"labels":{}}],
+            "waiters":3,"queue":[{"session":"me-2","waiting_for_ms":0,"labels":{}},{"session":"me","waiting_for_ms":0,"labels":{}}],
             "last_token":1,"oldest_hold_ms":252000}"#,
         )
         .unwrap();
         assert_eq!(
-            describe(&body, position(&body, "me")),
+            describe(&body, position(&body, &OwnSession::Named("me".to_owned()))),
             "waiting for nightly: held by web-3 (pid=812) for 4m12s, you are 2nd of 3"
         );
     }
@@ -300,7 +317,7 @@ mod tests {
         );
         let body: LockBody = serde_json::from_str(&json).unwrap();
         assert_eq!(
-            describe(&body, position(&body, "me-812")),
+            describe(&body, position(&body, &OwnSession::Generated("me-812".to_owned()))),
             "waiting for nightly: held by web-3 and web-4 for up to 4m12s, you are 1st of 1"
         );
     }

@@ -21,7 +21,7 @@ use crate::output::{short_time, write_stderr};
 #[derive(Debug, Args)]
 pub(super) struct AskArgs {
     /// Ask the holders to release the lock; no hold ends.
-    #[arg(long, conflicts_with_all = ["force", "to", "session"])]
+    #[arg(long, conflicts_with_all = ["force", "to"])]
     pub(super) ask: bool,
     /// Ask only this session.
     #[arg(long, value_name = "SESSION", requires = "ask")]

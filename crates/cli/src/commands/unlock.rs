@@ -22,6 +22,7 @@ pub(crate) struct UnlockArgs {
     /// The lock.
     name: LockName,
     /// The session that holds the lock or waits for it; below holdfast run the session that acquired the lock for the run.
+    /// It has no effect with --force, --ask and --owner.
     #[arg(long, env = "HOLDFAST_SESSION", required_unless_present_any = ["force", "ask", "owner"])]
     session: Option<SessionName>,
     /// Transfer the lock to this open session, which holds it at once with a new token.
@@ -31,12 +32,12 @@ pub(crate) struct UnlockArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["force", "to", "ask"], value_parser = clap::value_parser!(u32).range(1..))]
     permits: Option<u32>,
     /// The owner of a durable hold.
-    #[arg(long, value_name = "NAME", requires = "token", conflicts_with_all = ["session", "force", "to", "ask", "permits"])]
+    #[arg(long, value_name = "NAME", requires = "token", conflicts_with_all = ["force", "to", "ask", "permits"])]
     owner: Option<Owner>,
     /// The token of the durable hold.
     #[arg(long, value_name = "N", requires = "owner", value_parser = fencing_token)]
     token: Option<FencingToken>,
-    /// End the holds of all holders, regardless of --session, and the rest of a --min-hold or a cooldown. For operators.
+    /// End the holds of all holders, and the rest of a --min-hold or a cooldown. For operators.
     #[arg(long, requires = "reason")]
     force: bool,
     #[command(flatten)]
@@ -53,21 +54,23 @@ pub(crate) async fn run(args: UnlockArgs) -> Result<(), CommandFailure> {
     if args.ask.ask {
         return request_release(&client, &args.name, &args.ask, args.reason).await;
     }
+    if args.reason.is_some() && !args.force {
+        return Err(CommandFailure::usage("--reason needs --force or --ask"));
+    }
     if let (Some(owner), Some(token)) = (&args.owner, args.token) {
         return release_durable(&client, &args.name, owner, token).await;
     }
     let session = args.session.clone().map(|session| of_outer_run(&args.name, session));
     match (&args.reason, &session, &args.to) {
         (Some(reason), _, _) if args.force => force_release(&client, &args.name, reason).await,
-        (Some(_), ..) => Err(CommandFailure::usage("--reason needs --force or --ask")),
-        (None, Some(session), Some(to)) => transfer(&client, &args, session, to).await,
-        (None, Some(session), None) => {
+        (_, Some(session), Some(to)) => transfer(&client, &args, session, to).await,
+        (_, Some(session), None) => {
             if args.permits.is_none() {
                 warn_of_outer_run(&args.name, session);
             }
             release(&client, &args.name, session, args.permits).await
         }
-        (None, None, _) => Err(CommandFailure::usage(
+        (_, None, _) => Err(CommandFailure::usage(
             "name the session with --session, or use --force --reason TEXT",
         )),
     }

@@ -157,6 +157,6 @@ fn members_of_a_double_barrier_enter_with_one_command_and_leave_with_another() {
     let mut alone = run(&enter("three"));
     eventually("it waits", || who("table").contains("three"));
     alone.interrupt();
-    assert_eq!(alone.wait().code, Some(75));
+    assert_eq!(alone.wait().code, Some(130));
     assert_eq!(who("table"), "batch has no members\n", "its arrival is withdrawn");
 }

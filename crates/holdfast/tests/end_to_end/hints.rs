@@ -1,6 +1,6 @@
 //! What a new user reads: the next step after an error, the text of an empty list, and the end of an `unlock`.
 
-use crate::program::{DevCluster, End};
+use crate::program::{DevCluster, End, spawn};
 
 fn holding(cluster: &DevCluster, lock: &str, session: &str) -> crate::program::Program {
     let mut holder = cluster.spawn_client(&["lock", lock, "--session", session]);
@@ -90,4 +90,24 @@ fn the_first_administrator_is_told_about_running_jobs_and_the_way_back() {
         assert!(end.stderr.contains("--access-token-file FILE"), "{args:?}: {}", end.stderr);
     }
     cluster.client(&["auth", "mode", "off", "--access-token-file", file]).assert_code(0);
+}
+
+/// `holdfast run` sets the variable, and a shell may export it.
+#[test]
+fn the_session_of_the_environment_stands_in_the_way_of_no_unlock() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let _holder = holding(&cluster, "imp", "other");
+    let unlock = |args: &[&str]| {
+        let address = format!("127.0.0.1:{}", cluster.port());
+        let args = [&["unlock"], args, &["--addr", &address]].concat();
+        spawn(&args, &[("HOLDFAST_SESSION", "me")]).wait()
+    };
+    unlock(&["imp"]).assert_code(1).assert_stderr_contains(["holdfast unlock imp --ask"]);
+    unlock(&["imp", "--ask"]).assert_code(0);
+    let durable =
+        ["lock", "db", "--durable", "--owner", "carol", "--reason", "move", "-o", "value"];
+    let token = cluster.client(&durable).assert_code(0).stdout;
+    unlock(&["db", "--owner", "carol", "--token", token.trim()]).assert_code(0);
+    let wrong = unlock(&["db", "--owner", "carol", "--token", token.trim(), "--reason", "x"]);
+    wrong.assert_code(2).assert_stderr_contains(["--reason needs"]);
 }

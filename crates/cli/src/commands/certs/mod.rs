@@ -127,7 +127,10 @@ pub(crate) fn run(command: &CertsCommand) -> Result<(), CommandFailure> {
 pub fn create_missing(dir: &Path, cluster: &str, nodes: &[String]) -> Result<(), String> {
     const DAYS: u32 = 365;
     let failed = |failure: CommandFailure| failure.to_string();
-    let missing = |name: &str| !dir.join(format!("{name}.key")).exists();
+    // A kill may leave a key without its certificate.
+    let missing = |name: &str| {
+        !["key", "pem"].into_iter().all(|kind| dir.join(format!("{name}.{kind}")).exists())
+    };
     if missing("ca") {
         let pair = authority::new_authority(cluster, DAYS)?;
         write_pair(dir, "ca", &pair, true).map_err(failed)?;
@@ -180,9 +183,16 @@ fn create(
     if directory.keeps(name) {
         return Ok(());
     }
+    if name == "ca" {
+        let reason = "ca.pem and ca.key are the files of the CA: give the certificate another name";
+        return Err(CommandFailure::usage(reason));
+    }
     let pair =
         open_authority(&directory.dir)?.create(name, of, days).map_err(CommandFailure::Failed)?;
-    let (certificate, key) = write_pair(&directory.dir, name, &pair, directory.replace)?;
+    // A kill may have left the key without its certificate.
+    let has_no_certificate = !directory.dir.join(format!("{name}.pem")).exists();
+    let replaces = directory.replace || directory.keep && has_no_certificate;
+    let (certificate, key) = write_pair(&directory.dir, name, &pair, replaces)?;
     print(&format!("certificate: {}\nprivate key: {}", certificate.display(), key.display()));
     Ok(())
 }

@@ -14,6 +14,7 @@ use holdfast_cli::arguments::ClusterArgs;
 use holdfast_cli::exit::CommandFailure;
 use holdfast_cli::new_file::{Existing, NewFile};
 use holdfast_cli::output::{answer, print, print_bytes};
+use holdfast_cli::signals::StopSignals;
 use holdfast_raft::BackupHead;
 use holdfast_tls::{AgeIdentity, AgeRecipient, AgeWriter};
 
@@ -92,8 +93,13 @@ async fn make(args: &MakeArgs) -> Result<(), CommandFailure> {
     }
     let advice = "give another name, or replace it with --force";
     let existing = if args.force { Existing::Replaced } else { Existing::Kept { advice } };
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let mut file = NewFile::secret(&args.out, existing)?;
-    let start = receive(args, |bytes| file.write(bytes)).await?;
+    let start = tokio::select! {
+        start = receive(args, |bytes| file.write(bytes)) => start?,
+        // The drop of the file removes it.
+        signal = signals.next() => return Err(CommandFailure::Signalled(signal, None)),
+    };
     let path = file.publish()?;
     let head = BackupHead::read(&*start).map_err(|error| show::unusable(&path, &error))?;
     let body = BackupBody::of_head(&head);

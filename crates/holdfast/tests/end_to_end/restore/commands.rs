@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use super::{TestNode, acquire, assert_all_of_the_service, give_to_a_service, json, members, text};
-use crate::program::{End, holdfast};
+use nix::sys::signal::Signal;
+
+use crate::program::{End, eventually, holdfast, send, spawn};
 
 /// A node with some state, and a backup of it.
 struct Desk {
@@ -245,4 +247,20 @@ async fn the_tokens_continue_above_the_marks_of_a_store() {
         .assert_code(1)
         .assert_stderr_contains(["it has none", "--token-floor"]);
     assert!(!dir.path().join("t").exists());
+}
+
+/// A cron job with a date in the name, and `timeout`.
+#[tokio::test]
+async fn a_backup_that_a_signal_ends_leaves_no_file() {
+    let Desk { node, dir, .. } = Desk::set_up().await;
+    let out = tempfile::tempdir_in(dir.path()).unwrap();
+    let files = || std::fs::read_dir(out.path()).unwrap().count();
+    send(node.process.as_ref().unwrap().id(), Signal::SIGSTOP);
+    let path = text(&out.path().join("2026-12-01.backup"));
+    let mut backup = spawn(&["backup", "--out", &path, "--addr", &node.address()], &[]);
+    eventually("the partial file", || files() == 1);
+    backup.signal(Signal::SIGTERM);
+    let end = backup.wait();
+    send(node.process.as_ref().unwrap().id(), Signal::SIGCONT);
+    assert_eq!((files(), end.code), (0, Some(143)), "{}", end.stderr);
 }
