@@ -76,7 +76,14 @@ impl MemberTable {
     /// The members at one position of the log, with their addresses; those of the configuration before the first command
     /// of the log is applied.
     pub(crate) fn all(&self) -> BTreeMap<NodeId, Member> {
-        let mut members = self.state.members();
+        self.with_addresses(self.state.members())
+    }
+
+    /// Completes the members of one position of the log.
+    pub(crate) fn with_addresses(
+        &self,
+        mut members: BTreeMap<NodeId, Member>,
+    ) -> BTreeMap<NodeId, Member> {
         if members.is_empty() {
             members = self.configured.keys().map(|node| (*node, Member::INITIAL)).collect();
         }

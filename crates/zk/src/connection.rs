@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::connection_table::ConnectionGuard;
-use crate::context::{ServerContext, Shutdown, members_text};
+use crate::context::{ServerContext, Shutdown};
 use crate::errors::Disconnect;
 use crate::four_letter;
 use crate::frame_reader::{FrameReadError, FrameReader, Opening};
@@ -204,8 +204,6 @@ impl Connection<'_> {
         let session = format!("{:#x}", attached.id.0);
         tracing::debug!(peer = %self.peer, session, timeout_ms = ttl.as_millis(), "a ZooKeeper session connected");
         let pending = PendingRequests::default();
-        let service = self.context.service.clone();
-        let members = move || members_text(&service);
         let mut requests = RequestLoop {
             frames,
             stream: &stream,
@@ -227,7 +225,6 @@ impl Connection<'_> {
             pending: &pending,
             guard: self.guard,
             metrics: &self.context.metrics,
-            members: &members,
             write_timeout: self.context.config.write_timeout,
             buffer: BytesMut::from(first),
             disconnect: None,

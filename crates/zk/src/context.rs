@@ -52,6 +52,9 @@ impl ZkConfig {
     /// The longest tick: twenty of them are the longest session.
     pub const TICK_MAX: Duration = Duration::from_mins(72);
 
+    /// The longest session timeout, milliseconds. The session in the log lives for up to a second longer, and at most a day.
+    const TIMEOUT_MAX_MS: u32 = 86_400_000 - 1_000;
+
     /// The session timeout of a client that requests `requested_ms`.
     pub(crate) fn negotiated(&self, requested_ms: i32) -> Ttl {
         let (min, max) = self.timeouts();
@@ -63,7 +66,7 @@ impl ZkConfig {
     pub(crate) fn timeouts(&self) -> (u32, u32) {
         let tick = self.tick.clamp(Self::TICK_MIN, Self::TICK_MAX);
         let millis = |ticks| u32::try_from((tick * ticks).as_millis()).unwrap_or(u32::MAX);
-        (millis(2), millis(20))
+        (millis(2), millis(20).min(Self::TIMEOUT_MAX_MS))
     }
 }
 
@@ -139,15 +142,10 @@ pub(crate) struct ServerContext {
     pub(crate) address: Option<SocketAddr>,
 }
 
-/// The data shown at `/zookeeper/config`; `None` on a single node.
-pub(crate) fn members_text(service: &Service) -> Option<Arc<str>> {
-    text_of(&service.members()).map(Arc::from)
-}
-
 /// The members in the format of `/zookeeper/config`; `None` on a single node, as in ZooKeeper. A member has one peer port
 /// where ZooKeeper has two, and ZooKeeper's Java client rejects equal ones: the election port is that of the clients. The
 /// version is constant: ZooKeeper clients cannot change the members.
-fn text_of(members: &BTreeMap<NodeId, MemberAddresses>) -> Option<String> {
+pub(crate) fn members_text(members: &BTreeMap<NodeId, MemberAddresses>) -> Option<String> {
     let line = |(id, member): (&NodeId, &MemberAddresses)| {
         let MemberAddresses { peer, zookeeper, .. } = member;
         format!("server.{id}={peer}:{}:participant;{zookeeper}\n", zookeeper.port())
@@ -179,8 +177,8 @@ mod tests {
         };
         let members = |ids: &[u64]| ids.iter().map(|n| (NodeId(*n), member(*n))).collect();
         let text = "server.1=h1:7401:7402:participant;h1:7402\nserver.2=h2:7401:7402:participant;h2:7402\nversion=0";
-        assert_eq!(text_of(&members(&[1, 2])).as_deref(), Some(text));
-        assert_eq!(text_of(&members(&[1])), None);
+        assert_eq!(members_text(&members(&[1, 2])).as_deref(), Some(text));
+        assert_eq!(members_text(&members(&[1])), None);
     }
 
     #[test]
@@ -192,7 +190,7 @@ mod tests {
             [4_000, 4_000, 4_000, 4_000, 10_001, 40_000, 40_000]
         );
         let wide = ZkConfig { tick: ZkConfig::TICK_MAX, ..ZkConfig::default() };
-        assert_eq!(wide.negotiated(i32::MAX), Ttl::MAX);
+        assert_eq!(wide.negotiated(i32::MAX).as_millis(), Ttl::MAX.as_millis() - 1_000);
         let narrow = ZkConfig { tick: ZkConfig::TICK_MIN, ..ZkConfig::default() };
         assert_eq!(narrow.negotiated(0), Ttl::MIN);
     }

@@ -6,8 +6,6 @@
 mod reads;
 mod writes;
 
-use std::sync::Arc;
-
 use holdfast_service::{Failure, StreamAnswer, StreamRead, WatchKind, WatchMode, WatchSet};
 use holdfast_types::{Multi, Rejection, Revision, TreeRejection, ZnodePath};
 use holdfast_zkwire::{ErrorCode, MultiResult, Request, Response};
@@ -124,15 +122,11 @@ pub(crate) enum ReadFormat {
     Acl,
     Ephemerals,
     DescendantCount,
-    /// Another format, of a node that is shown with the members as its data.
-    Members(Box<ReadFormat>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MultiReadItem {
     Data,
-    /// The members instead of the node's own data.
-    Members,
     Children,
     /// No node can have this path: no read was made.
     NoNode,
@@ -167,20 +161,16 @@ impl ZkOperation {
     }
 }
 
-/// The data shown at [`paths::CONFIG`] now; `None` shows what the tree has there, which is nothing.
-pub(crate) type MembersText = dyn Fn() -> Option<Arc<str>> + Send + Sync;
-
 /// The reply to a request, from the service's result and the format of the reply.
 pub(crate) fn reply(
     format: ReplyFormat,
     result: Result<StreamAnswer, Failure>,
-    members: &MembersText,
 ) -> Result<Response, ErrorReply> {
     match result {
         Ok(_) if let ReplyFormat::Disconnect(code) = format => {
             Err(ErrorReply::ReplyAndDisconnect(code))
         }
-        Ok(answer) => response(format, answer, members).map_err(ErrorReply::Reply),
+        Ok(answer) => response(format, answer).map_err(ErrorReply::Reply),
         Err(failure) => failed(&format, &failure),
     }
 }
@@ -216,11 +206,7 @@ fn operation_error(item: Option<WriteFormat>, why: &Rejection) -> ErrorCode {
 }
 
 /// A result of another kind than the request's is a bug of this server.
-fn response(
-    format: ReplyFormat,
-    answer: StreamAnswer,
-    members: &MembersText,
-) -> Result<Response, ErrorCode> {
+fn response(format: ReplyFormat, answer: StreamAnswer) -> Result<Response, ErrorCode> {
     Ok(match (format, answer) {
         (ReplyFormat::Fixed(fixed), _) => return fixed,
         (ReplyFormat::Empty, _) | (ReplyFormat::WatchExists, StreamAnswer::Watched(true)) => {
@@ -231,9 +217,9 @@ fn response(
         }
         (ReplyFormat::AddWatch, _) => Response::AddWatch,
         (ReplyFormat::Sync(path), _) => Response::Sync { path },
-        (ReplyFormat::Read(format), answer) => return reads::response(format, answer, members),
+        (ReplyFormat::Read(format), answer) => return reads::response(format, answer),
         (ReplyFormat::MultiRead(items), StreamAnswer::Many(answers)) => {
-            Response::MultiRead(reads::multi_read_results(items, answers, members))
+            Response::MultiRead(reads::multi_read_results(items, answers))
         }
         (ReplyFormat::Write(item), StreamAnswer::Multi { results, .. }) => {
             writes::response(item, results.into_iter().next())?

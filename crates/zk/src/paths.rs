@@ -7,9 +7,6 @@
 use holdfast_types::{Create, CreateKind, Op, ZnodePath};
 use holdfast_zkwire::ErrorCode;
 
-/// The path at which ZooKeeper shows the members of the ensemble.
-pub(crate) const CONFIG: &str = ZnodePath::CONFIG;
-
 /// No znode has this version, so an operation with it always fails.
 const NO_VERSION: i32 = i32::MIN;
 

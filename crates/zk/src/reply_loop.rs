@@ -18,7 +18,7 @@ use tokio::sync::{Notify, Semaphore};
 use crate::connection_table::ConnectionGuard;
 use crate::errors::{Disconnect, ErrorReply};
 use crate::metrics::{OpKind, ZkMetrics};
-use crate::ops::{MembersText, ReplyFormat, reply};
+use crate::ops::{ReplyFormat, reply};
 use crate::values;
 
 /// Replies and events are written together up to this many bytes.
@@ -35,7 +35,6 @@ pub(crate) struct ReplyLoop<'a, W> {
     pub(crate) pending: &'a PendingRequests,
     pub(crate) guard: &'a ConnectionGuard,
     pub(crate) metrics: &'a ZkMetrics,
-    pub(crate) members: &'a MembersText,
     pub(crate) write_timeout: Duration,
     pub(crate) buffer: BytesMut,
     /// Set when the connection ends after the bytes in the buffer.
@@ -154,7 +153,7 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
         let StreamReply { tag, revision, result } = stream_reply;
         let Some(PendingRequest { info, format }) = self.pending.remove(tag) else { return };
         let zxid = if info.kind == OpKind::of(op::AUTH) { 0 } else { values::zxid(revision) };
-        match reply(format, result, self.members) {
+        match reply(format, result) {
             Ok(response) => self.append_response(&info, zxid, &response),
             Err(ErrorReply::Reply(code)) => self.append_error(&info, zxid, code),
             Err(ErrorReply::ReplyAndDisconnect(code)) => {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use holdfast_machine::Machine;
-use holdfast_types::{Command, MemberAddresses, NodeId, Outcome, Stamp};
+use holdfast_types::{Command, Member, MemberAddresses, NodeId, Outcome, Stamp};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Instant as _, ServerState};
 use prometheus_client::registry::Registry;
@@ -346,8 +346,16 @@ impl RaftNode {
 
     /// All members with their addresses, by id, without those whose addresses this node does not know.
     pub fn members(&self) -> BTreeMap<NodeId, MemberAddresses> {
-        let members = &self.inner.members;
-        members.ids().into_iter().filter_map(|id| Some((id, members.addresses(id)?))).collect()
+        self.addresses_of(self.inner.members.state().members())
+    }
+
+    /// As [`Self::members`], of the members at one position of the log.
+    pub fn addresses_of(
+        &self,
+        members: BTreeMap<NodeId, Member>,
+    ) -> BTreeMap<NodeId, MemberAddresses> {
+        let members = self.inner.members.with_addresses(members).into_iter();
+        members.filter_map(|(id, member)| Some((id, member.addresses?))).collect()
     }
 
     /// Transfers leadership to a voter that has every entry, or to `to`. Returns after the end of the leadership, or when no

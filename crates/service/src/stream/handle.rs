@@ -81,7 +81,8 @@ impl SessionStream {
         self.serve(tag, |locked| {
             caller.check_stream_read(locked.machine, &read).map_err(Failure::Rejected)?;
             let identities = caller.identities_for(locked.machine, &read);
-            locked.read(&read, watch, &identities)
+            let answer = locked.read(&read, watch, &identities)?;
+            Ok(caller.with_members(locked.machine, &read, answer))
         })
         .await;
     }
@@ -100,6 +101,7 @@ impl SessionStream {
                 caller.check_stream_read(locked.machine, read)?;
                 let identities = caller.identities_for(locked.machine, read);
                 let answer = locked.evaluate(read, &identities)?;
+                let answer = caller.with_members(locked.machine, read, answer);
                 bytes += answer.bytes();
                 Ok(answer)
             };
@@ -399,6 +401,35 @@ fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
     }
     let MultiReply { succeeded, results } = reply.into_multi().ok_or(Failure::UnexpectedReply)?;
     Ok(StreamAnswer::Multi { succeeded, results })
+}
+
+impl Service {
+    /// Adds the members to the answer of a read of their znode. They are those of the revision of the answer.
+    fn with_members(
+        &self,
+        machine: &Machine,
+        read: &StreamRead,
+        answer: StreamAnswer,
+    ) -> StreamAnswer {
+        match read {
+            StreamRead::Exists(path)
+            | StreamRead::Data(path)
+            | StreamRead::Children(path)
+            | StreamRead::Acl(path)
+                if path.as_str() == ZnodePath::CONFIG =>
+            {
+                let members = machine.members().map(|(node, member)| (node, member.clone()));
+                let members = self.raft().addresses_of(members.collect());
+                StreamAnswer::OfMembers { answer: answer.into(), members }
+            }
+            StreamRead::Exists(_)
+            | StreamRead::Data(_)
+            | StreamRead::Children(_)
+            | StreamRead::Acl(_)
+            | StreamRead::Ephemerals(_)
+            | StreamRead::Descendants(_) => answer,
+        }
+    }
 }
 
 /// Returns the end that a failed write causes: no later write may follow a write with an unknown outcome. If it returns

@@ -1,7 +1,11 @@
 //! Requests of a stream, and the items that it sends to its client: replies, notices, and the end.
 
+use std::collections::BTreeMap;
+
 use holdfast_machine::Descendants;
-use holdfast_types::{AclEntry, Data, OpReply, Rejection, Revision, Stat, ZnodePath};
+use holdfast_types::{
+    AclEntry, Data, MemberAddresses, NodeId, OpReply, Rejection, Revision, Stat, ZnodePath,
+};
 
 use crate::request::Failure;
 
@@ -38,6 +42,11 @@ pub enum StreamAnswer {
         stat: Stat,
     },
     Ephemerals(Vec<ZnodePath>),
+    /// The answer to a read of [`ZnodePath::CONFIG`], and the members of which its znode tells.
+    OfMembers {
+        answer: Box<StreamAnswer>,
+        members: BTreeMap<NodeId, MemberAddresses>,
+    },
     /// The front-end counts them: there can be millions, and this answer is made while the machine is locked.
     Descendants(Box<Descendants>),
     /// The results of several reads at one revision, in order.
@@ -64,6 +73,7 @@ impl StreamAnswer {
             Self::Exists(_)
             | Self::Acl { .. }
             | Self::Ephemerals(_)
+            | Self::OfMembers { .. }
             | Self::Descendants(_)
             | Self::Many(_)
             | Self::Multi { .. }

@@ -268,6 +268,9 @@ fn answer_bytes(answer: &StreamAnswer) -> usize {
             answers.iter().map(|a| ITEM_BYTES + a.as_ref().map_or(0, answer_bytes)).sum()
         }
         StreamAnswer::Multi { results, .. } => results.len() * ITEM_BYTES,
+        StreamAnswer::OfMembers { answer, members } => {
+            members.len() * ITEM_BYTES + answer_bytes(answer)
+        }
         StreamAnswer::Exists(_)
         | StreamAnswer::Descendants(_)
         | StreamAnswer::Watched(_)

@@ -124,9 +124,10 @@ pub(super) async fn configuration(context: &ServerContext) -> String {
         config.connections_per_address_max,
         context.service.node(),
     );
-    if let (Some(members), Some(own)) =
-        (members_text(&context.service), context.service.members().get(&context.service.node()))
-    {
+    if let (Some(members), Some(own)) = (
+        members_text(&context.service.members()),
+        context.service.members().get(&context.service.node()),
+    ) {
         let port = own.peer.port();
         let _infallible = write!(
             text,

@@ -10,19 +10,20 @@ use holdfast_zkwire::{
     AddWatchMode, ErrorCode, ReadOp, ReadResult, Response, SetWatches, WatcherType,
 };
 
-use super::{MembersText, MultiReadItem, ReadFormat, ReplyFormat, StreamCall, ZkOperation};
+use super::{MultiReadItem, ReadFormat, ReplyFormat, StreamCall, ZkOperation};
+use crate::context::members_text;
 use crate::errors::error_code;
 use crate::{paths, values};
 
 pub(crate) fn exists(path: &str, watch: bool) -> ZkOperation {
     match paths::to_read(path) {
-        Some(node) => read(StreamRead::Exists(node), watch, at(path, ReadFormat::Exists)),
+        Some(node) => read(StreamRead::Exists(node), watch, ReadFormat::Exists),
         None => ZkOperation::error(paths::exists_error(path)),
     }
 }
 
 pub(crate) fn node_data(path: &str, watch: bool) -> ZkOperation {
-    read_node(StreamRead::Data, path, watch, at(path, ReadFormat::Data))
+    read_node(StreamRead::Data, path, watch, ReadFormat::Data)
 }
 
 pub(crate) fn children(path: &str, watch: bool) -> ZkOperation {
@@ -30,11 +31,11 @@ pub(crate) fn children(path: &str, watch: bool) -> ZkOperation {
 }
 
 pub(crate) fn children_with_stat(path: &str, watch: bool) -> ZkOperation {
-    read_node(StreamRead::Children, path, watch, at(path, ReadFormat::Children2))
+    read_node(StreamRead::Children, path, watch, ReadFormat::Children2)
 }
 
 pub(crate) fn node_acl(path: &str) -> ZkOperation {
-    read_node(StreamRead::Acl, path, false, at(path, ReadFormat::Acl))
+    read_node(StreamRead::Acl, path, false, ReadFormat::Acl)
 }
 
 pub(crate) fn descendant_count(path: &str) -> ZkOperation {
@@ -52,11 +53,7 @@ pub(crate) fn multi_read(reads: Vec<ReadOp>) -> ZkOperation {
     let mut calls = Vec::new();
     let items = reads.into_iter().map(|read| {
         let (path, item, read): (_, _, fn(ZnodePath) -> StreamRead) = match read {
-            ReadOp::GetData { path, .. } => {
-                let is_config = path == paths::CONFIG;
-                let item = if is_config { MultiReadItem::Members } else { MultiReadItem::Data };
-                (path, item, StreamRead::Data)
-            }
+            ReadOp::GetData { path, .. } => (path, MultiReadItem::Data, StreamRead::Data),
             ReadOp::GetChildren { path, .. } => {
                 (path, MultiReadItem::Children, StreamRead::Children)
             }
@@ -83,10 +80,6 @@ fn read_node(
         Some(path) => read(node(path), watch, format),
         None => ZkOperation::error(paths::READ_ERROR),
     }
-}
-
-fn at(path: &str, format: ReadFormat) -> ReadFormat {
-    if path == paths::CONFIG { ReadFormat::Members(format.into()) } else { format }
 }
 
 pub(crate) fn add_watch(path: &str, mode: AddWatchMode) -> ZkOperation {
@@ -141,15 +134,8 @@ pub(crate) fn set_watches(watches: SetWatches) -> ZkOperation {
 }
 
 /// The reply to one read. `reply_loop` counts descendants. A result of another kind is a bug of this server.
-pub(crate) fn response(
-    format: ReadFormat,
-    answer: StreamAnswer,
-    members: &MembersText,
-) -> Result<Response, ErrorCode> {
-    Ok(match (format, answer) {
-        (ReadFormat::Members(format), answer) => {
-            return response(*format, with_members(members, answer), members);
-        }
+pub(crate) fn response(format: ReadFormat, answer: StreamAnswer) -> Result<Response, ErrorCode> {
+    Ok(match (format, with_members(answer)) {
         (ReadFormat::Exists, StreamAnswer::Exists(stat)) => Response::Stat(values::stat(&stat)),
         (ReadFormat::Data, StreamAnswer::Data { data, stat }) => {
             Response::Data { data: values::wire_data(data), stat: values::stat(&stat) }
@@ -172,7 +158,6 @@ pub(crate) fn response(
 pub(crate) fn multi_read_results(
     items: Vec<MultiReadItem>,
     answers: Vec<Result<StreamAnswer, Rejection>>,
-    members: &MembersText,
 ) -> Vec<ReadResult> {
     let mut answers = answers.into_iter();
     let one = |item| {
@@ -180,16 +165,12 @@ pub(crate) fn multi_read_results(
             return ReadResult::Failed(ErrorCode::NoNode);
         }
         let answer = match answers.next() {
-            Some(Ok(answer)) => answer,
+            Some(Ok(answer)) => with_members(answer),
             Some(Err(why)) => return ReadResult::Failed(error_code(&why)),
             None => return ReadResult::Failed(ErrorCode::SystemError),
         };
-        let answer = match &item {
-            MultiReadItem::Members => with_members(members, answer),
-            MultiReadItem::Data | MultiReadItem::Children | MultiReadItem::NoNode => answer,
-        };
         match (item, answer) {
-            (MultiReadItem::Data | MultiReadItem::Members, StreamAnswer::Data { data, stat }) => {
+            (MultiReadItem::Data, StreamAnswer::Data { data, stat }) => {
                 ReadResult::Data { data: values::wire_data(data), stat: values::stat(&stat) }
             }
             (MultiReadItem::Children, StreamAnswer::Children { names, .. }) => {
@@ -201,13 +182,13 @@ pub(crate) fn multi_read_results(
     items.into_iter().map(one).collect()
 }
 
-/// The answer as if the node had the members as its data. They are read after the answer: a watch that the read has armed
-/// reports each later change.
-fn with_members(members: &MembersText, answer: StreamAnswer) -> StreamAnswer {
-    let Some(text) = members() else { return answer };
+/// Shows the members as the data of the node of an answer.
+fn with_members(answer: StreamAnswer) -> StreamAnswer {
+    let StreamAnswer::OfMembers { answer, members } = answer else { return answer };
+    let Some(text) = members_text(&members) else { return *answer };
     let adapt =
         |stat: Stat| Stat { data_length: i32::try_from(text.len()).unwrap_or(i32::MAX), ..stat };
-    match answer {
+    match *answer {
         StreamAnswer::Exists(stat) => StreamAnswer::Exists(adapt(stat)),
         StreamAnswer::Data { stat, .. } => {
             StreamAnswer::Data { data: text.as_bytes().into(), stat: adapt(stat) }
@@ -217,6 +198,7 @@ fn with_members(members: &MembersText, answer: StreamAnswer) -> StreamAnswer {
         }
         StreamAnswer::Acl { acl, stat } => StreamAnswer::Acl { acl, stat: adapt(stat) },
         other @ (StreamAnswer::Ephemerals(_)
+        | StreamAnswer::OfMembers { .. }
         | StreamAnswer::Descendants(_)
         | StreamAnswer::Many(_)
         | StreamAnswer::Multi { .. }

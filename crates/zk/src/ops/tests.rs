@@ -1,22 +1,19 @@
 //! Requests as a client sends them with the call of the service for each, and results of the service with the replies.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use holdfast_types::{Data, OpReply, SessionName, SessionRejection, Stat};
+use holdfast_types::{
+    Address, Data, MemberAddresses, NodeId, OpReply, SessionName, SessionRejection, Stat,
+};
 use holdfast_zkwire::{AddWatchMode, ReadOp, ReadResult, SetWatches, WatcherType};
 
 use super::*;
+use crate::context::members_text;
 
 fn translated(request: Request) -> ZkOperation {
     let identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST));
     translate(request, &identities)
-}
-
-fn reply(
-    format: ReplyFormat,
-    result: Result<StreamAnswer, Failure>,
-) -> Result<Response, ErrorReply> {
-    super::reply(format, result, &|| Some("members".into()))
 }
 
 fn refused(request: Request) -> Option<i32> {
@@ -78,18 +75,35 @@ fn a_watch_at_a_path_that_no_node_can_have_is_accepted_and_never_exists() {
     assert_eq!((revision, set.data.len()), (Revision(0), 1));
 }
 
-/// Every kind of read of the node shows the members; other nodes show their own data.
+/// Every kind of read of the node shows the members.
 #[test]
-fn the_members_are_shown_at_zookeepers_path() {
-    let get = |path: &str| translated(Request::GetData { path: at(path), watch: true }).format;
-    let members = |format| ReplyFormat::Read(ReadFormat::Members(Box::new(format)));
-    assert_eq!(get("/zookeeper/config"), members(ReadFormat::Data));
-    assert_eq!(get("/zookeeper/config2"), ReplyFormat::Read(ReadFormat::Data));
-    let exists = translated(Request::Exists { path: at("/zookeeper/config"), watch: false });
-    assert_eq!(exists.format, members(ReadFormat::Exists));
-    let reads = vec![ReadOp::GetData { path: at("/zookeeper/config"), watch: false }];
-    let multi_read = translated(Request::MultiRead(reads)).format;
-    assert_eq!(multi_read, ReplyFormat::MultiRead(vec![MultiReadItem::Members]));
+fn the_members_are_the_data_of_their_node() {
+    let member = |n: u64| {
+        let address = |port: u16| Address::parse(&format!("h{n}:{port}")).unwrap();
+        MemberAddresses { http: address(7400), peer: address(7401), zookeeper: address(7402) }
+    };
+    let members: BTreeMap<_, _> = [1, 2].map(|n| (NodeId(n), member(n))).into();
+    let text = members_text(&members).unwrap();
+    let length = i32::try_from(text.len()).unwrap();
+    let of_members = |answer: StreamAnswer| StreamAnswer::OfMembers {
+        answer: Box::new(answer),
+        members: members.clone(),
+    };
+    let data = of_members(StreamAnswer::Data { data: Data::default(), stat: Stat::default() });
+    let many = ReplyFormat::MultiRead(vec![MultiReadItem::Data]);
+    let Ok(Response::MultiRead(read)) = reply(many, Ok(StreamAnswer::Many(vec![Ok(data.clone())])))
+    else {
+        panic!("no result")
+    };
+    assert!(matches!(&read[..], [ReadResult::Data { stat, .. }] if stat.data_length == length));
+    let Ok(Response::Data { data, stat }) = reply(ReplyFormat::Read(ReadFormat::Data), Ok(data))
+    else {
+        panic!("no data")
+    };
+    assert_eq!((data.as_deref(), stat.data_length), (Some(text.as_bytes()), length));
+    let exists = of_members(StreamAnswer::Exists(Stat::default()));
+    let exists = reply(ReplyFormat::Read(ReadFormat::Exists), Ok(exists));
+    assert!(matches!(exists, Ok(Response::Stat(stat)) if stat.data_length == length));
 }
 
 fn path() -> ZnodePath {
