@@ -201,7 +201,7 @@ impl ServiceMetrics {
         registry.register("alarm_critical", help, self.critical_alarms.clone());
         let help = "Limit of the memory of the process: of its control group, or the memory of the machine";
         registry.register("memory_limit_bytes", help, self.memory_limit.clone());
-        let help = "Unix time at which the first certificate of a listener's chain expires";
+        let help = "Unix time at which the certificate of a listener, or of its issuer, expires";
         registry.register(
             "certificate_expires_timestamp_seconds",
             help,

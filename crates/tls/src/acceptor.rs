@@ -167,7 +167,7 @@ impl TlsAcceptor {
         &self.0.denied
     }
 
-    /// When the first certificate of the chain of new connections expires.
+    /// When the certificate of new connections expires, or that of its issuer if the file has it.
     pub fn expires_at(&self) -> SystemTime {
         *self.0.expires_at.lock()
     }
@@ -219,11 +219,13 @@ fn server_config(
     Ok((Arc::new(server), expires_at))
 }
 
-/// When the first certificate of a chain expires: from then on, a client may reject the chain.
+/// When the certificate of a listener expires, or that of its issuer if the file has it. Clients may not need those above.
 fn first_expiry(chain: &[CertificateDer<'_>]) -> Result<SystemTime, String> {
-    let expiries = chain.iter().map(|of| Ok(CertificateInfo::of(of)?.not_after));
-    let expiries = expiries.collect::<Result<Vec<_>, String>>()?;
-    expiries.into_iter().min().ok_or_else(|| "it is empty".to_owned())
+    let [own, above @ ..] = chain else { return Err("it is empty".to_owned()) };
+    let own = CertificateInfo::of(own)?;
+    let mut above = above.iter().filter_map(|of| CertificateInfo::of(of).ok());
+    let issuer = above.find(|of| of.subject == own.issuer);
+    Ok(issuer.map_or(own.not_after, |issuer| issuer.not_after.min(own.not_after)))
 }
 
 /// The thread of a listener on which TLS handshakes compute. Its priority is low: a flood of handshakes takes the processor
@@ -315,18 +317,27 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_expires_with_its_first_certificate() {
-        let certificate = |year| {
+    fn a_chain_expires_with_the_certificate_or_its_issuer() {
+        let params = |name: &str, year| {
             let mut params = rcgen::CertificateParams::new(["node".to_owned()]).unwrap();
+            params.distinguished_name.push(rcgen::DnType::CommonName, name);
             params.not_after = rcgen::date_time_ymd(year, 1, 1);
-            let key = rcgen::KeyPair::generate().unwrap();
-            params.self_signed(&key).unwrap().der().clone()
+            params
         };
-        let [own, authority] = [2050, 2040].map(certificate);
+        let key = || rcgen::KeyPair::generate().unwrap();
+        let (root_key, issuer_key) = (key(), key());
+        let root = params("root", 2030).self_signed(&root_key).unwrap();
+        let by_root = rcgen::Issuer::new(params("root", 2030), root_key);
+        let issuer = params("issuer", 2040).signed_by(&issuer_key, &by_root).unwrap();
+        let by_issuer = rcgen::Issuer::new(params("issuer", 2040), issuer_key);
+        let own = |year| params("own", year).signed_by(&key(), &by_issuer).unwrap().der().clone();
         let expiry = |of: &CertificateDer<'_>| CertificateInfo::of(of).unwrap().not_after;
-        assert!(expiry(&authority) < expiry(&own));
-        assert_eq!(first_expiry(&[own.clone(), authority.clone()]), Ok(expiry(&authority)));
-        assert_eq!(first_expiry(&[authority.clone(), own]), Ok(expiry(&authority)));
+        let [root, issuer] = [root, issuer].map(|of| of.der().clone());
+        for (own, first) in [(own(2050), &issuer), (own(2035), &own(2035))] {
+            let chain = [own.clone(), issuer.clone(), root.clone()];
+            assert_eq!(first_expiry(&chain), Ok(expiry(first)), "clients may have the root");
+            assert_eq!(first_expiry(&chain[..1]), Ok(expiry(&own)));
+        }
         assert!(first_expiry(&[]).is_err());
     }
 

@@ -152,7 +152,8 @@ impl QueuedAcquire {
         if !is_durable && self.confirmed.left().is_zero() {
             let since = Instant::now();
             let queue_entry = Some((grant.lock.clone(), self.owner.clone(), grant.ticket));
-            let of = SessionToRenew { session: self.session.clone(), id: None, queue_entry };
+            let (session, id) = (self.session.clone(), Some(self.queued.session));
+            let of = SessionToRenew { session, id, queue_entry };
             let Renewed { entry, ttl, .. } = match service.renew(of, service.deadline()).await {
                 Ok(renewed) => renewed,
                 Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
