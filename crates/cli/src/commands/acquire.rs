@@ -242,11 +242,16 @@ impl<'a> Acquirer<'a> {
             guards = Some(self.acquire_new(&others, args).await?);
         }
         for (lock, outer) in held {
-            let guard = self.reenter(outer, lock, args).await?;
-            guards = Some(match guards {
-                Some(guards) => guards.join(guard),
-                None => guard,
-            });
+            match (self.reenter(outer, lock, args).await, guards.take()) {
+                (Ok(guard), Some(entered)) => guards = Some(entered.join(guard)),
+                (Ok(guard), None) => guards = Some(guard),
+                (Err(failure), Some(entered)) => {
+                    // The session of an outer command would keep them.
+                    drop(tokio::time::timeout(LEAVE_TIMEOUT, entered.release_unused()).await);
+                    return Err(failure);
+                }
+                (Err(failure), None) => return Err(failure),
+            }
         }
         guards.ok_or_else(|| CommandFailure::usage("name a lock"))
     }

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use holdfast_api::{HolderBody, LockBody};
-use holdfast_client::{Client, Error, Hold, MultiGuard, ReleaseRequest};
+use holdfast_client::{Client, Hold, MultiGuard, ReleaseRequest};
 use holdfast_types::{FencingToken, LockName, Owner, Reason, RequestRelease, SessionName, millis};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::lock_text::holder_name;
-use super::session::no_session;
 use crate::arguments::duration;
 use crate::exit::CommandFailure;
 use crate::output::{short_time, write_stderr};
@@ -48,11 +47,7 @@ pub(super) async fn request_release(
         deadline_ms: millis(args.deadline),
         revoke: args.revoke,
     };
-    let body = client.request_release(&request).await;
-    let body = body.map_err(|error| match (error, &args.holder) {
-        (Error::Lost(_), Some(session)) => CommandFailure::failed(no_session(session)),
-        (error, _) => error.into(),
-    })?;
+    let body = client.request_release(&request).await?;
     match usize::try_from(body.asked).unwrap_or(usize::MAX) {
         0 => write_stderr(&format!("holdfast: {lock} is not held")),
         asked => match client.lock_state(lock).await {

@@ -76,19 +76,24 @@ fn the_container_file_is_complete_with_what_the_image_sets() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cluster-config/container.toml");
     let scratch = tempfile::tempdir().unwrap();
     let pki = scratch.path().join("pki").display().to_string();
-    // As the services of docker-compose.yml do, which run at each start. One was killed between its two files.
-    for start in 0..3 {
-        if start == 2 {
+    // As the services of docker-compose.yml do, which run at each start. Two were killed between their two files.
+    for start in 0..4 {
+        if start == 1 {
             std::fs::remove_file(scratch.path().join("pki/node-2.pem")).unwrap();
+        } else if start == 2 {
+            std::fs::remove_file(scratch.path().join("pki/node-2.pem")).unwrap();
+            std::fs::remove_file(scratch.path().join("pki/ca.pem")).unwrap();
         }
         for what in [&["init"][..], &["node", "node-2", "--host", "localhost,127.0.0.1"]] {
             program::holdfast(&[&["certs"], what, &["--dir", &pki, "--keep"]].concat())
                 .assert_code(0);
         }
     }
-    program::holdfast(&["certs", "node", "ca", "--host", "h", "--dir", &pki, "--replace"])
-        .assert_code(2)
-        .assert_stderr_contains(["another name"]);
+    for mode in ["--replace", "--keep"] {
+        program::holdfast(&["certs", "node", "ca", "--host", "h", "--dir", &pki, mode])
+            .assert_code(2)
+            .assert_stderr_contains(["another name"]);
+    }
     let [certificate, key, ca] =
         ["node-2.pem", "node-2.key", "ca.pem"].map(|file| format!("{pki}/{file}"));
     let ports = PortRange::reserve();

@@ -56,6 +56,8 @@ fn a_drill_that_cannot_start_names_the_fix() {
         assert_eq!(ran.code, Some(code), "{arguments:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
     }
+    let drill = ["fence", "drill", "--url", "http://localhost/", "--addr", "nonsense"];
+    holdfast(&drill).assert_code(2);
     let tls = cluster.client(&["fence", "drill", "--url", "https://example.org"]);
     assert_eq!((tls.code, tls.stderr.contains("http://")), (Some(2), true), "{}", tls.stderr);
     let closed = cluster.client(&["fence", "drill", "--url", "http://127.0.0.1:1/"]);

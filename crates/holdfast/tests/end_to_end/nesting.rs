@@ -168,6 +168,15 @@ fn a_nested_command_does_not_change_the_mode_of_the_outer_hold() {
     nest.below(within, "in\n");
 }
 
+/// The session of the outer command would keep the claim of `build`.
+#[test]
+fn a_nested_command_that_cannot_enter_one_lock_leaves_the_others() {
+    let nest = Nest::new();
+    let script = "$H run page --shared -q -- sh -c '$H run build page --try -q -- echo in; echo $?
+        $H who build -o jsonl | grep -o hold_count.:[0-9]*'";
+    nest.below(script, "1\nhold_count\":1\n");
+}
+
 /// The upgrade replaces the token of the outer hold. A later hold of the same session is another one.
 #[test]
 fn a_nested_command_enters_an_upgraded_hold_and_no_later_hold() {

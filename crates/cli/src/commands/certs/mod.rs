@@ -6,6 +6,7 @@
 mod authority;
 mod renew;
 
+use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -128,10 +129,10 @@ pub fn create_missing(dir: &Path, cluster: &str, nodes: &[String]) -> Result<(),
     const DAYS: u32 = 365;
     let failed = |failure: CommandFailure| failure.to_string();
     // A kill may leave a key without its certificate.
-    let missing = |name: &str| {
-        !["key", "pem"].into_iter().all(|kind| dir.join(format!("{name}.{kind}")).exists())
-    };
-    if missing("ca") {
+    let exists = |name: &str, kind| dir.join(format!("{name}.{kind}")).exists();
+    let missing = |name: &str| !exists(name, "key") || !exists(name, "pem");
+    // Without its certificate, the key of a CA may still have signed others.
+    if missing("ca") && !nodes.iter().any(|name| exists(name, "pem")) {
         let pair = authority::new_authority(cluster, DAYS)?;
         write_pair(dir, "ca", &pair, true).map_err(failed)?;
     }
@@ -162,10 +163,12 @@ fn init(args: &CertsInitArgs) -> Result<(), CommandFailure> {
     if args.directory.keeps("ca") {
         return Ok(());
     }
+    let dir = &args.directory;
+    // A kill may have left the key alone, before it could sign anything.
+    let replaces = dir.replace || dir.keep && !has_certificates(&dir.dir);
     let pair =
         authority::new_authority(&args.cluster, args.days).map_err(CommandFailure::Failed)?;
-    let dir = &args.directory;
-    let (certificate, key) = write_pair(&dir.dir, "ca", &pair, dir.replace)?;
+    let (certificate, key) = write_pair(&dir.dir, "ca", &pair, replaces)?;
     let (certificate, key) = (certificate.display(), key.display());
     print(&format!(
         "the certificate of the CA: {certificate}\nits private key: {key} (its owner can create certificates: keep it off the \
@@ -174,18 +177,23 @@ fn init(args: &CertsInitArgs) -> Result<(), CommandFailure> {
     Ok(())
 }
 
+fn has_certificates(dir: &Path) -> bool {
+    let files = fs::read_dir(dir).into_iter().flatten().flatten();
+    files.into_iter().any(|file| file.path().extension().is_some_and(|kind| kind == "pem"))
+}
+
 fn create(
     name: &str,
     of: &CertificateOf,
     days: u32,
     directory: &DirectoryArgs,
 ) -> Result<(), CommandFailure> {
-    if directory.keeps(name) {
-        return Ok(());
-    }
     if name == "ca" {
         let reason = "ca.pem and ca.key are the files of the CA: give the certificate another name";
         return Err(CommandFailure::usage(reason));
+    }
+    if directory.keeps(name) {
+        return Ok(());
     }
     let pair =
         open_authority(&directory.dir)?.create(name, of, days).map_err(CommandFailure::Failed)?;

@@ -253,7 +253,8 @@ impl<'run> Supervision<'run> {
             return;
         }
         self.deadline = deadline;
-        if let Some(timeline) = self.timeline {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.renewed(self.guard.remaining());
             self.watchdog.kill_at(timeline.watchdog_at(deadline));
         }
     }

@@ -12,9 +12,10 @@ const MARGIN: Duration = Duration::from_millis(100);
 /// The distribution of the end of the command over the rest of the lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KillTimeline {
-    /// The time from SIGTERM to SIGKILL; `None` without SIGTERM.
+    /// The requested time from SIGTERM to SIGKILL; `None` without SIGTERM.
     grace: Option<Duration>,
-    margin: Duration,
+    /// The longest rest of the lease after a renewal so far.
+    lease: Duration,
 }
 
 /// The next action.
@@ -29,25 +30,38 @@ pub(super) enum KillStep {
 }
 
 impl KillTimeline {
-    /// Creates the timeline; `lease` is the rest of the lease after a renewal. The grace is at most a third of it,
-    /// which leaves two thirds for renewals.
+    /// Creates the timeline; `lease` is the rest of the lease.
     pub(super) fn new(grace: Option<Duration>, lease: Duration) -> Self {
-        Self { grace: grace.map(|grace| grace.min(lease / 3)), margin: MARGIN.min(lease / 20) }
+        Self { grace, lease }
+    }
+
+    /// Takes over the rest of the lease after a renewal. The command may have started with a short rest.
+    pub(super) fn renewed(&mut self, lease: Duration) {
+        self.lease = self.lease.max(lease);
+    }
+
+    /// At most a third of the lease, which leaves two thirds for renewals.
+    fn grace(&self) -> Option<Duration> {
+        self.grace.map(|grace| grace.min(self.lease / 3))
+    }
+
+    fn margin(&self) -> Duration {
+        MARGIN.min(self.lease / 20)
     }
 
     fn kill_at(&self, deadline: Moment) -> Moment {
-        deadline.minus(self.margin)
+        deadline.minus(self.margin())
     }
 
     /// The time of the watchdog's kill: after the kill by this process, and before the deadline.
     pub(super) fn watchdog_at(&self, deadline: Moment) -> Moment {
-        deadline.minus(self.margin / 2)
+        deadline.minus(self.margin() / 2)
     }
 
     /// Returns the step at `now`. After SIGTERM (`terminated`) a late renewal does not cancel the kill.
     pub(super) fn step(&self, deadline: Moment, terminated: bool, now: Moment) -> KillStep {
         let kill_at = self.kill_at(deadline);
-        let terminate_at = match self.grace {
+        let terminate_at = match self.grace() {
             Some(grace) if !terminated => kill_at.minus(grace),
             Some(_) | None => kill_at,
         };
@@ -132,6 +146,17 @@ mod tests {
         assert!(
             matches!(timeline.step(at(1_000), false, at(400)), KillStep::Wait(moment) if moment > at(600))
         );
+    }
+
+    #[test]
+    fn after_a_renewal_a_short_rest_at_the_start_shortens_nothing() {
+        let mut timeline =
+            KillTimeline::new(Some(Duration::from_secs(5)), Duration::from_millis(300));
+        assert_eq!(timeline.kill_at(at(300)), at(285));
+        timeline.renewed(LEASE);
+        timeline.renewed(Duration::from_secs(1));
+        assert_eq!(timeline.step(at(30_000), false, at(0)), KillStep::Wait(at(24_900)));
+        assert_eq!(timeline.watchdog_at(at(30_000)), at(29_950));
     }
 
     #[test]

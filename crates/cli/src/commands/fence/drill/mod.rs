@@ -133,7 +133,9 @@ pub(super) async fn run(args: &DrillArgs) -> Result<(), CommandFailure> {
 /// Acquires the lock with a new session.
 async fn acquire(args: &DrillArgs) -> Result<(Client, Guard), CommandFailure> {
     let client = args.cluster.nodes.client_with(|builder| builder.session_prefix("fence-drill"));
-    let client = client.map_err(unclear)?;
+    let client = client.map_err(|failure| {
+        if let CommandFailure::Usage(_) = failure { failure } else { unclear(failure) }
+    })?;
     let guard = client.lock(args.lock.as_str()).timeout(WAIT).acquire().await;
     Ok((client, guard.map_err(no_lock)?))
 }
