@@ -112,7 +112,8 @@ impl RequestedSession {
         response.encode()
     }
 
-    /// Until when the client, which could get its session here, may count on it before a credential renews it.
+    /// Checks that the client could get its session here. Returns until when it may count on the session before a credential renews
+    /// it.
     pub(crate) async fn check(&self, service: &Service) -> Result<Instant, HandshakeError> {
         if service.leader().is_none() {
             return Err(HandshakeError::Unavailable(Failure::NoLeader));
