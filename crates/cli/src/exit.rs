@@ -198,7 +198,7 @@ impl From<Error> for CommandFailure {
                 Self::Deadlock(with_hint(&error, common_hint(&error)))
             }
             Error::Rejected(_) => Self::rejected(&error, common_hint(&error)),
-            // The commands that hold locks tell their loss themselves.
+            // The session is not open. A command that holds a lock makes `Self::Lost` of the loss of its guard.
             Error::Lost(_) | Error::UnexpectedResponse(_) => Self::failed(error),
         }
     }

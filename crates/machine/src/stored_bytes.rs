@@ -1,8 +1,8 @@
 //! The bound on the bytes that clients store (`tree_bytes_max`).
 //!
-//! The path, data, access list and queue entry of each znode count, an entry with four bytes for each permit but the first; so do the name, labels and remembered answers of
-//! each live session, and the keys of latches. The tree, the sessions and the recipes update their sums with each
-//! change. A command, or an operation of a multi, is undone and rejected if it adds bytes and exceeds the bound. Item
+//! The path, data, access list and queue entry of each znode count. Each permit of an entry but the first adds four bytes. The
+//! name, labels and remembered answers of each live session count, too, and the keys of latches. The tree, the sessions and
+//! the recipes update their sums with each change. A command, or an operation of a multi, is undone and rejected if it adds bytes and exceeds the bound. Item
 //! counts, other parts of recipes and tombstones have bounds of their own and do not count here.
 
 use holdfast_types::{AclEntry, Bound, Identity, Op, Outcome, Rejection, ZnodePath};

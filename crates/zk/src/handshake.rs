@@ -125,7 +125,7 @@ impl RequestedSession {
         let until = service.stream_session_until(self.key, self.ttl, self.seen).await;
         let until = until.map_err(HandshakeError::Unavailable)?;
         let until = until.ok_or(HandshakeError::NoSession(self.read_only))?;
-        // The response would tell the client that the session lives.
+        // The response would promise that the session lives.
         if until <= Instant::now() { Err(HandshakeError::Expiring) } else { Ok(until) }
     }
 

@@ -22,7 +22,7 @@ pub(crate) enum Needed<'a> {
     Receiver(&'a HandOver),
     /// The caller's own session, or the permission `session close` on its name.
     ClosableSession(&'a SessionName),
-    /// The caller's own session: a close of another one by its operator has a record.
+    /// The caller's own session. An operator ends the session of another subject with a command that leaves a record.
     OwnSessionToClose(&'a SessionName),
     /// A credential, or a permission of the role `anonymous`.
     Caller,

@@ -235,8 +235,8 @@ impl Machine {
         self.set_cooldowns(lock, Cooldowns { delay, ..Cooldowns::NONE }, ctx);
     }
 
-    /// Acknowledges all losses of a session. Ends the lock delays that wait for no other one. The process of an earlier
-    /// session of the same name may still write.
+    /// Acknowledges all losses of a session. Ends the lock delays that wait for no other one. Losses of an earlier session
+    /// of the same name stay, because its process may still write.
     pub(crate) fn acknowledge_losses(
         &mut self,
         session: &SessionName,

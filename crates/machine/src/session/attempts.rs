@@ -5,7 +5,8 @@
 //! newest attempt that is over for each lock and owner. When it forgets the oldest of these records, all attempts up to
 //! that number are over, except those that keep an entry. A late copy therefore never has an effect. The numbering
 //! follows "Implementing Linearizability at Large Scale and Low Latency" (Lee et al., SOSP 2015), with one watermark
-//! for each lock and owner. Bounds: [`EndedAttempts::COUNT_MAX`] records, whose names have [`EndedAttempts::BYTES_MAX`] bytes.
+//! for each lock and owner. Bounds: [`EndedAttempts::COUNT_MAX`] records, and [`EndedAttempts::BYTES_MAX`] bytes of their
+//! names.
 
 use std::collections::VecDeque;
 

@@ -324,7 +324,7 @@ async fn a_close_without_a_credential_tells_that_a_returning_session_stays() {
     assert_eq!(sessions(&admin).await, 0);
 }
 
-/// A client that returns is told that its session lives only while it certainly does.
+/// The response to a returning client must promise no more than the lease of its session.
 #[tokio::test]
 async fn a_connection_without_a_credential_ends_before_its_session_can() {
     let node = Node::start().await;
