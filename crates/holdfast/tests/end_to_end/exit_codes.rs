@@ -83,6 +83,17 @@ fn a_full_queue_advises_no_longer_wait() {
 }
 
 #[test]
+fn a_party_whose_session_ends_has_lost_no_lock() {
+    let cluster = one();
+    let mut party =
+        cluster.spawn_client(&["barrier", "arrive", "b", "--parties", "2", "--wait", "30s"]);
+    let sessions = || cluster.client(&["session", "ls", "-o", "value"]).stdout;
+    eventually("the party waits", || !sessions().is_empty());
+    cluster.client(&["session", "end", sessions().trim(), "--reason", "test"]).assert_code(0);
+    party.wait().assert_code(75);
+}
+
+#[test]
 fn the_loss_of_one_of_several_locks_names_it_and_releases_the_others() {
     let cluster = one();
     let held = ["sh", "-c", "echo in; exec sleep 60"];
